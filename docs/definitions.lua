@@ -5,7 +5,7 @@
 -- (`lio.net.sockets.lua`, with `---@meta _`, so that LuaLS offers no `require` of it). A topic that adds functions to
 -- the module itself declares the module's class again.
 --
--- Invariant: a line that it does not understand raises, with file and line, so nothing is left out silently.
+-- Invariant: an unknown kind of line raises an error with the file and the line, so nothing is left out silently.
 
 local M = {}
 
@@ -66,7 +66,7 @@ local function split_params(text)
   return list
 end
 
--- For each annotation, adds its content to the block of comments that contains it.
+-- For each annotation, a function that adds its content to the block of comments in which it is.
 local tags = {}
 
 function tags.class(block, text)
@@ -122,7 +122,7 @@ local function new_block()
   return { lines = {}, params = {}, returns = {}, overloads = {} }
 end
 
--- The text of a block: its lines joined, with the empty lines between paragraphs.
+-- Returns the text of a block: its lines, with the empty lines between paragraphs.
 local function text_of(block)
   return (table.concat(block.lines, "\n"):gsub("^%s+", ""):gsub("%s+$", ""))
 end
@@ -233,8 +233,8 @@ local function append(list, more)
   table.move(more, 1, #more, #list + 1, list)
 end
 
--- Joins the pages of a module into one table of the same form. If several pages declare a class, it has the parents,
--- fields and functions of all.
+-- Joins the pages of a module into one table of the same form. If several pages declare a class, the class gets the
+-- parents, fields and functions of all of them.
 local function join(module)
   local joined, by_name = { name = module.name, classes = {}, aliases = {} }, {}
   for _, page in ipairs { module, table.unpack(module.topics) } do

@@ -9,7 +9,7 @@ local function code(text)
   return "`" .. text .. "`"
 end
 
--- A parameter in a signature. A parameter whose type is one literal is shown as the literal.
+-- Returns a parameter as it is shown in a signature. If its type is one literal, the literal is shown.
 local function shown(param)
   if param.type and param.type:find '^"[^"|]*"$' then return param.type end
   return param.name == "..." and "…" or param.name
@@ -58,7 +58,7 @@ local function add_function(out, class, f)
   if any then out[#out + 1] = "" end
 end
 
--- The text of a class, what it inherits from, and its fields.
+-- Adds the text of a class, the names of its parents, and its fields.
 local function add_about(out, class)
   if class.text ~= "" then out[#out + 1] = class.text .. "\n" end
   if #class.parents > 0 then
@@ -79,7 +79,7 @@ local function add_functions(out, class)
   end
 end
 
--- The first sentence of a module or topic.
+-- Returns the first sentence about a module or topic.
 local function summary(page)
   return (page.text or page.classes[1].text):gsub("\n", " "):match "^(.-%.)%f[%s\0]"
 end
@@ -98,13 +98,13 @@ local function add_topics(out, topics)
   out[#out + 1] = ""
 end
 
--- The title of a page. The title of a topic contains a link to its module.
+-- Returns the title of a page. The title of a topic contains a link to its module.
 local function title(page)
   if not page.topic then return "# " .. code(page.name) .. "\n" end
   return ("# [`%s`](%s.md): %s\n\n%s\n"):format(page.of, page.of, page.topic, page.text)
 end
 
--- Returns the text of the page of a module or topic. Private functions are left out. The functions of the module itself
+-- Returns the page of a module or topic as text. Private functions are left out. The functions of the module itself
 -- have no heading.
 function M.of(page)
   local out = { NOTE .. "\n", title(page) }
@@ -123,7 +123,7 @@ function M.of(page)
   return (table.concat(out, "\n"):gsub("%s+$", "") .. "\n")
 end
 
--- Returns the text of the page that lists the others.
+-- Returns the page that lists all other pages, as text.
 function M.index(pages)
   local out = { NOTE .. "\n", "# Reference\n" }
   for _, page in ipairs(pages) do

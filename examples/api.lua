@@ -51,7 +51,7 @@ local function etag(id)
   return ('"%d-%d"'):format(id, tasks[id].version)
 end
 
--- Returns a number of the query, or `default` if it is absent, or nil if it is not an integer from `low` to `high`.
+-- Returns a number from the query: `default` if it is absent, nil if it is not an integer from `low` to `high`.
 local function bounded(text, default, low, high)
   if text == nil then return default end
   local n = type(text) == "string" and math.tointeger(tonumber(text))

@@ -1,6 +1,6 @@
--- A chat room: `lio examples/chat.lua`, then `nc 127.0.0.1 7100` from several terminals. The first line that you
--- send is your name. Each further line is sent to all other members.
--- Another port: `lio examples/chat.lua 7101`; with 0 the system chooses one.
+-- A chat room: `lio examples/chat.lua`, then `nc 127.0.0.1 7100` from several terminals. The first line that you send
+-- is your name. Each further line is sent to all other members. Another port: `lio examples/chat.lua 7101`; with port 0
+-- the system chooses a port.
 
 local loop = require "lio.loop"
 local net = require "lio.net"

@@ -1,5 +1,5 @@
--- A TCP echo server: `lio examples/echo.lua`, then `nc 127.0.0.1 7000`.
--- Another port: `lio examples/echo.lua 7001`; with 0 the system chooses one.
+-- A TCP echo server: `lio examples/echo.lua`, then `nc 127.0.0.1 7000`. Another port: `lio examples/echo.lua 7001`;
+-- with port 0 the system chooses a port.
 
 local loop = require "lio.loop"
 local net = require "lio.net"

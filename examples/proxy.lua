@@ -1,6 +1,6 @@
 -- A TCP proxy: `lio examples/proxy.lua 7200 127.0.0.1 8080` passes connections on port 7200 to port 8080, in both
--- directions. Try it in front of examples/hello.lua: `curl -i http://127.0.0.1:7200/`.
--- With port 0 the system chooses one.
+-- directions. Try it in front of examples/hello.lua: `curl -i http://127.0.0.1:7200/`. With port 0 the system chooses a
+-- port.
 
 local loop = require "lio.loop"
 local net = require "lio.net"

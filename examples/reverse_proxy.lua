@@ -1,7 +1,7 @@
 -- A reverse proxy: `lio examples/reverse_proxy.lua 8000 http://127.0.0.1:8080` passes requests on port 8000 to the
 -- server at that address. Bodies are streamed in both directions, connections to the server are reused, and a switch of
--- protocols (WebSocket) becomes a tunnel. With port 0 the system chooses one. A third argument is the read timeout for
--- the server in seconds; without it the client's default (60) applies.
+-- protocols (WebSocket) becomes a tunnel. With port 0 the system chooses a port. An optional third argument is the read
+-- timeout for the server in seconds; the default is the client's, 60.
 
 local http = require "lio.http.client"
 local web = require "lio.webserver"
@@ -25,7 +25,7 @@ for name in ([[ connection proxy-connection keep-alive proxy-authenticate proxy-
   HOP_BY_HOP[name] = true
 end
 
--- Returns the names of the fields that must not be passed on: the above, and those that Connection lists.
+-- Returns the names of the fields that must not be passed on: the fields above, and the fields that Connection lists.
 local function dropped(connection)
   local names = setmetatable({}, { __index = HOP_BY_HOP })
   for name in (connection or ""):gmatch "[^,%s]+" do names[name:lower()] = true end
@@ -49,7 +49,7 @@ local function request_headers(req)
   return headers
 end
 
--- Returns a function that returns the pieces of the request's body, or nil if there is none. `state.unread` is true
+-- Returns a function that returns the pieces of the request's body, or nil if it has no body. `state.unread` is true
 -- until the body has been read.
 local function request_body(req, state)
   local length = req.headers["content-length"]
@@ -71,7 +71,7 @@ local function pump(from, to)
   to:shutdown "w"
 end
 
--- Both sides have agreed on another protocol: bytes are passed on unchanged.
+-- Passes bytes on unchanged, because both sides have agreed on another protocol.
 local function tunnel(req, response)
   local server <close> = response:take_over()
   local client <close> = req:take_over()
@@ -95,7 +95,7 @@ local function failure(res, message, code)
   return res:status(502):send "Bad Gateway\n"
 end
 
--- Passes the response on. If it is not read to its end, its connection is closed.
+-- Passes the response on. If the response is not read to its end, its connection is closed.
 local function pass_on(res, response, state)
   local _ <close> = response
   if response.status > 599 then return failure(res, "status " .. response.status, "protocol") end

@@ -1,5 +1,5 @@
--- Sends datagrams back to their senders: `lio examples/udp_echo.lua`, then `nc -u 127.0.0.1 7300`.
--- Another port: `lio examples/udp_echo.lua 7301`; with 0 the system chooses one.
+-- Sends datagrams back to their senders: `lio examples/udp_echo.lua`, then `nc -u 127.0.0.1 7300`. Another port:
+-- `lio examples/udp_echo.lua 7301`; with port 0 the system chooses a port.
 
 local loop = require "lio.loop"
 local net = require "lio.net"

@@ -1,5 +1,5 @@
--- File upload: `lio examples/upload.lua`, then open http://127.0.0.1:8080/ in a browser and drop files on the page,
--- or send some with `curl -F file=@photo.jpg http://127.0.0.1:8080/`. The page lists the uploads, with links to them.
+-- File upload: `lio examples/upload.lua`, then open http://127.0.0.1:8080/ in a browser and drop files on the page, or
+-- send a file with `curl -F file=@photo.jpg http://127.0.0.1:8080/`. The page lists the uploads, with links to them.
 -- With another port and folder: `lio examples/upload.lua 8081 photos`. If the folder does not exist, it is created.
 
 local web = require "lio.webserver"

@@ -110,7 +110,7 @@ kit.test("a body that cannot be read ends the request", mirror, function(http, u
   fails("body", "disk full", http:post(url, { body = function() return nil, "disk full" end }))
   fails("body", "shorter", http:post(url, { body = function() end, headers = { ["Content-Length"] = "1" } }))
   t.raises("boom", function() http:post(url, { body = function() error "boom" end }) end)
-  t.raises("must give strings", function() http:post(url, { body = function() return 1 end }) end)
+  t.raises("must return strings", function() http:post(url, { body = function() return 1 end }) end)
   local function long() return "ab" end
   t.raises("more than its Content%-Length", function()
     http:post(url, { body = long, headers = { ["Content-Length"] = "3" } })

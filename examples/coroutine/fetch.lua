@@ -22,7 +22,8 @@ local function get(url)
   return assert(page:match "^HTTP/1%.%d (%d+)", "not HTTP"), #page
 end
 
--- Gets each page in its own thread. When this function ends, also by a kill, the scope kills the remaining threads.
+-- Gets each page in its own thread. When this function ends, even if its task is killed, the scope kills the remaining
+-- threads.
 local function get_all(urls, seen)
   local scope <close> = thread.scope()
   for at, url in ipairs(urls) do

@@ -1,10 +1,11 @@
 -- Counts the lines and words of each paragraph that a client sends: `lio examples/coroutine/paragraphs.lua`, then
--- `nc 127.0.0.1 7200`. An empty line ends a paragraph. The first argument is the port; with 0 the system chooses one.
+-- `nc 127.0.0.1 7200`. An empty line ends a paragraph. The first argument is the port; with port 0 the system chooses a
+-- port.
 --
--- One generator produces lines, another one loops over them and produces paragraphs. So `recv` waits two coroutines
--- deep, and meanwhile the other clients are served.
+-- One generator produces lines; another generator loops over them and produces paragraphs. So `recv` waits two
+-- coroutines deep, and meanwhile the other clients are served.
 
-local coroutine = require "lio.coroutine" -- only needed in a stock Lua; elsewhere it is the global one
+local coroutine = require "lio.coroutine" -- only needed in a stock Lua; elsewhere it is the global `coroutine`
 local loop = require "lio.loop"
 local net = require "lio.net"
 

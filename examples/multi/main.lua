@@ -1,5 +1,5 @@
--- A server of several services: `lio examples/multi/main.lua`, then http://127.0.0.1:8080/ in a browser. With
--- another port and number of workers: `… main.lua 8081 4`.
+-- A server that consists of several services: `lio examples/multi/main.lua`, then http://127.0.0.1:8080/ in a browser.
+-- With another port and number of workers: `… main.lua 8081 4`.
 --
 -- web.lua answers the requests, with its own loop and thread. It passes long work to services of worker.lua, which the
 -- scheduler runs on all cores: one request is spread over all of them.

@@ -5,7 +5,7 @@ local web = require "lio.webserver"
 
 local port, workers = ...
 local MOST <const> = 5000000
-local PARTS <const> = 16 -- of each job: larger numbers take longer, so workers that finish early take the next part
+local PARTS <const> = 16 -- parts of a job: larger numbers take longer, so workers that finish early take the next part
 
 local services, idle = {}, {}
 for i = 1, tonumber(workers) do
@@ -13,7 +13,7 @@ for i = 1, tonumber(workers) do
   idle[i] = services[i]
 end
 
--- Tokens of the tasks that wait for an idle worker.
+-- The tokens of the tasks that wait for an idle worker.
 local waiting = {}
 
 local function take()

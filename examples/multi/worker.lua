@@ -1,4 +1,4 @@
--- A service of main.lua: counts the primes of a range, which takes long.
+-- A service of main.lua: counts the primes of a range, which takes a long time.
 
 local S = {}
 

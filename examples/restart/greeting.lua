@@ -1,2 +1,2 @@
--- Change this and save: the server restarts, and clients notice only the new text.
+-- Change this file and save it: the server restarts, and clients notice only the new text.
 return "Hello"

@@ -4,7 +4,7 @@
 local skynet = require "skynet"
 local queue = require "skynet.queue"
 
--- Iterates over names and values. Each value is fetched in its iteration.
+-- Iterates over names and values. Each iteration fetches one value.
 local function each(store)
   return coroutine.wrap(function()
     for _, name in ipairs(skynet.call(store, "lua", "names")) do
@@ -16,7 +16,7 @@ end
 skynet.start(function()
   local store = skynet.newservice("store", "colour", "red", "count", 0)
 
-  -- Two calls in a critical section: no call of another coroutine comes between them.
+  -- Two calls in a critical section: no other coroutine can make a call between them.
   local section = queue()
   local function increment()
     local count = skynet.call(store, "lua", "get", "count")

@@ -1,5 +1,5 @@
--- A system with a web service: `lio examples/webservice/main.lua`, then http://127.0.0.1:8080/ in a browser.
--- With another port and the redirect mode, in which tunnel.lua has the sockets: `… main.lua 8081 redirect`.
+-- A system with a web service: `lio examples/webservice/main.lua`, then http://127.0.0.1:8080/ in a browser. With
+-- another port and the redirect mode, in which tunnel.lua owns the sockets: `… main.lua 8081 redirect`.
 --
 -- The web service serves the folder home at /, the program's own files at /source, and app/clock.lua at /clock.
 

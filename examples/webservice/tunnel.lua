@@ -1,5 +1,5 @@
--- A tunnel for the redirect mode of `lio.webservice`, as a script of the service `lio`. The tunnel has the sockets, and
--- the web service handles the requests. Here both are in one process, but they may be on different machines.
+-- A tunnel for the redirect mode of `lio.webservice`, as a script of the service `lio`. The tunnel owns the sockets,
+-- and the web service handles the requests. Here both are in one process, but they may be on different machines.
 --
 --   tunnel = ltask.spawn_service { name = "lio", args = { "tunnel.lua" } }
 --
@@ -21,7 +21,7 @@ local function carry(session, c)
     if not ltask.call(web, "tunnel_data", session, piece) then break end
     piece, problem = c:recv()
   end
-  -- A client that has ended its sending may still wait for a response.
+  -- A client that has shut down its sending side may still wait for a response.
   if not problem and ltask.call(web, "tunnel_shutdown", session) then return end
   if clients[session] then ltask.call(web, "tunnel_close", session) end
   clients[session] = nil
@@ -40,7 +40,7 @@ end
 
 local S = {}
 
--- The web service starts: the tunnel accepts clients from now on.
+-- Called when the web service starts. From now on the tunnel accepts clients.
 function S.tunnel_open(addr, port)
   local message
   listener, message = net.listen(addr or "127.0.0.1", port)
@@ -51,20 +51,20 @@ function S.tunnel_open(addr, port)
   return ("http://%s:%d/"):format(ip, number), number
 end
 
--- Bytes for a client.
+-- Sends bytes from the web service to a client.
 function S.tunnel_data(session, data)
   local c = clients[session]
   return c ~= nil and c:send(data) == true
 end
 
--- The web service has finished with a client.
+-- Called when the web service has finished with a client.
 function S.tunnel_close(session)
   local c = clients[session]
   clients[session] = nil
   if c then c:close() end
 end
 
--- The web service has quit.
+-- Called when the web service has quit.
 function S.tunnel_end()
   listener:close()
 end

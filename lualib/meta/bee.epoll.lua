@@ -60,8 +60,8 @@ function Epoll:event_mod(fd, events, udata) end
 function Epoll:event_del(fd) end
 
 ---`for udata, events in e:wait(milliseconds) do`: blocks until a registration is ready, then yields each ready
----registration once. Raises if nothing is registered and no timeout is given, and inside the loop over an earlier wait
----of the same object.
+---registration once. Raises if nothing is registered and no timeout is given. Also raises inside the loop over an
+---earlier wait of the same object.
 ---@param milliseconds? number absent or negative: no timeout; 0: returns at once
 ---@return (fun(): any, integer)? iterator yields udata and event bits
 ---@return string? message if the epoll object is closed

@@ -43,8 +43,8 @@ function Selector:event_mod(fd, events, udata) end
 function Selector:event_del(fd) end
 
 ---`for udata, events in s:wait(milliseconds) do`: blocks until a registration is ready, then yields each ready
----registration once. Raises if no timeout is given and all registrations have the events 0 or there is none, and inside
----the loop over an earlier wait of the same selector.
+---registration once. Raises if no timeout is given and no registration has events. Also raises inside the loop over an
+---earlier wait of the same selector.
 ---@param milliseconds? number absent or negative: no timeout; 0: returns at once
 ---@return fun(): any, integer iterator yields udata and event bits
 function Selector:wait(milliseconds) end

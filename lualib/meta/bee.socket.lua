@@ -10,8 +10,8 @@
 local socket = {}
 
 ---Creates a socket. If a `"unix"` socket is bound to a path where a socket file exists but no process listens, `bind`
----removes the file first. It does not remove another kind of file or the socket of a listening process: then `bind`
----fails with `"in use"`. Raises for an unknown protocol.
+---removes the file first. If the file is of another kind, or a process listens, `bind` leaves the file and fails with
+---`"in use"`. Raises for an unknown protocol.
 ---@param protocol lio.Protocol
 ---@return lio.Socket? socket
 ---@return string? message

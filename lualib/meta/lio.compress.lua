@@ -38,7 +38,7 @@ function Encoder:flush(bytes) end
 
 ---Ends the body.
 ---@param bytes? string the last piece of the body
----@return string bytes the rest of the output
+---@return string bytes the remaining output
 function Encoder:finish(bytes) end
 
 ---A decoder. After a failure every call returns the same failure. After `finish` every call raises.
@@ -60,7 +60,7 @@ function Decoder:flush() end
 
 ---Ends the body. An empty body is valid.
 ---@param bytes? string the last piece of the body
----@return string? bytes the rest of the output
+---@return string? bytes the remaining output
 ---@return string? message
 ---@return string? code as for `write`, and `"truncated"` if the end of the body is missing
 function Decoder:finish(bytes) end

@@ -2,10 +2,9 @@
 -- Definitions of `lio.coroutine` for the Lua language server. docs/build.lua generates docs/api/lio.coroutine.md from
 -- them.
 
----Lua's coroutine library, whose coroutines may wait. If a function waits inside coroutines that are resuming each
----other, at any depth, all of them are suspended, other tasks run, and later the innermost coroutine continues. In
----services and in scripts of the `lio` executable this module is the global `coroutine`. docs/coroutines.md is the
----guide.
+---Lua's coroutine library, whose coroutines may wait. If a function waits inside nested coroutines, at any depth, all
+---of them are suspended, other tasks run, and later the innermost coroutine continues. In services and in scripts of
+---the `lio` executable this module is the global `coroutine`. docs/coroutines.md is the guide.
 ---@class lio.coroutine
 local coroutine = {}
 
@@ -36,8 +35,8 @@ function coroutine.yield(...) end
 function coroutine.wrap(f) end
 
 ---Returns the status of a coroutine: a status of the Lua manual (6.2), or `"waiting"`. A coroutine is waiting if it is
----in a wait, if it is resuming a coroutine that is waiting, or if it is the own coroutine of a task in the ready queue.
----A waiting coroutine cannot be resumed, but it can be closed.
+---in a wait, if it is resuming a coroutine that is waiting, or if it is a task's own coroutine and the task is in the
+---ready queue. A waiting coroutine cannot be resumed, but it can be closed.
 ---@param co thread
 ---@return "running"|"suspended"|"normal"|"dead"|"waiting" status
 function coroutine.status(co) end

@@ -25,7 +25,7 @@ function file.open(path) end
 ---@return string? code
 function file.open_beneath(root, path) end
 
----Opens a folder. If many files of one folder are opened, this saves a system call for each.
+---Opens a folder. If many files of one folder are opened, this saves a system call for each file.
 ---@param path string a relative path is relative to the current directory at the time of the call
 ---@return lio.Folder? folder
 ---@return string? message
@@ -64,7 +64,7 @@ function File:kind() end
 ---@return integer bytes
 function File:size() end
 
----Reads at a position (pread(2)). A file has no current position. The thread is blocked while the disk reads.
+---Reads at a position (pread(2)). A file has no current position. Blocks the thread while the disk is read.
 ---@param offset integer bytes from the start, 0 and up
 ---@param count integer bytes, 0 to 2^30; the result may be shorter
 ---@return string? data `""` at the end

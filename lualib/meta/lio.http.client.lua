@@ -9,29 +9,29 @@
 ---@field defaults table the default options of clients
 local client = {}
 
----Options of a request. A client has them as defaults for its requests. Times are in seconds, above 0; `false` is no
----limit.
+---Options of a request. The options of a client are the defaults for its requests. Times are in seconds, above 0;
+---`false` means no limit.
 ---@class lio.HttpShared
 ---@field timeout? number|false for the whole request, including redirects and the body; default: no limit
----@field connect_timeout? number|false until there is a connection, including the wait for a free one; default `10`
+---@field connect_timeout? number|false until a connection is open, including the wait for a free one; default `10`
 ---@field read_timeout? number|false until the response begins, and for each pause in its body; default `60`
 ---@field write_timeout? number|false for each pause in sending; default `60`
 ---@field redirects? integer redirects to follow, 0 and up; with 0 the redirect is returned; default `10`
 ---@field limit? integer bytes of a response body after decoding, 0 and up; default 64 MiB, for a stream no limit
 ---@field decode? boolean whether to accept and decode gzip, deflate and br; default `true`
----@field headers? table name to value or list of values, or a list of `{ name, value }`
+---@field headers? table values, or lists of values, by name; or a list of `{ name, value }`
 ---@field proxy? string|false URL of an HTTP proxy, `"http://[user:password@]host:port"`
 ---@field socket? string path of a unix socket to connect to, for every URL
 
 ---@class lio.HttpOptions: lio.HttpShared
 ---@field url? string `http://[user:password@]host[:port]/path?query`, or relative to the client's `base_url`
 ---@field method? string default `"GET"`
----@field query? string|table added to the query: encoded text, or values by key; a list repeats its key
+---@field query? string|table added to the query: encoded text, or values by key; a list adds one field for each element
 ---@field body? string|string[]|(fun(): string?, string?)|file* a function returns pieces until nil, or an error
 ---@field json? any sent as JSON
 ---@field form? table sent urlencoded; in the form of `query`
 ---@field stream? boolean whether to leave the body to `stream`, `piece` or `text`; default `false`
----@field expect_continue? boolean|number ask before sending the body; seconds to wait, `true` is 1; default `false`
+---@field expect_continue? boolean|number ask before sending the body: seconds to wait; `true` is 1; default `false`
 ---@field idempotent? boolean whether a lost request may be sent again; default: by its method (RFC 9110 section 9.2.2)
 
 ---@class lio.HttpClientOptions: lio.HttpShared
@@ -208,7 +208,7 @@ function HttpResponse:header_all(name) end
 ---@return string[] list names and values in turn, in the order and spelling of the server
 function HttpResponse:header_list() end
 
----Returns the body. Of a streamed body, returns the rest.
+---Returns the body. For a streamed body, returns the unread part.
 ---@return string? text
 ---@return string? message
 ---@return string? code
@@ -231,7 +231,7 @@ function HttpResponse:piece() end
 ---@return fun(): string? piece
 function HttpResponse:stream() end
 
----Discards the rest of the body. Idempotent.
+---Discards the unread part of the body. Idempotent.
 function HttpResponse:close() end
 
 ---Returns the connection of a response that switches protocols (101), including its buffered bytes. The caller has to

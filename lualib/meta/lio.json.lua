@@ -16,16 +16,17 @@ local json = {}
 
 ---Encodes a value. A table with the keys 1 to n is an array, a table with string keys is an object, and an empty table
 ---is `{}` unless `json.array` has marked it. Raises for a value that JSON cannot represent (a function, NaN, infinity,
----a string that is not UTF-8, mixed keys) and for more than 127 nested tables; the message has the place in the value.
+---a string that is not UTF-8, mixed keys) and for more than 127 nested tables; the message names the place in the
+---value.
 ---@param value any
 ---@param options? lio.JsonEncodeOptions
 ---@return string text
 function json.encode(value, options) end
 
 ---Decodes a text. An object becomes a plain table. An array becomes a table with the mark of `array`, so that `encode`
----writes an empty one as `[]`. If a key occurs twice, the last value counts. An integer that fits in 64 bits becomes an
----integer; a larger one, or a number with a fraction or an exponent, becomes a float. More than 127 nested arrays and
----objects, and a number outside the range of a double, are invalid.
+---writes an empty array as `[]`. If a key occurs twice, the last value counts. An integer that fits in 64 bits becomes
+---an integer; a larger integer, or a number with a fraction or an exponent, becomes a float. More than 127 nested
+---arrays and objects, and a number outside the range of a double, are invalid.
 ---@param text string one JSON value in UTF-8
 ---@param options? lio.JsonDecodeOptions
 ---@return any value nil if the text is not JSON
@@ -33,7 +34,7 @@ function json.encode(value, options) end
 ---@return string? code `"truncated"` if the text ends too early, otherwise `"invalid"`
 function json.decode(text, options) end
 
----Marks a table as an array: it is encoded as `[]` if it is empty, and `encode` raises if it has other keys than 1 to
+---Marks a table as an array: it is encoded as `[]` if it is empty, and `encode` raises if it has keys other than 1 to
 ---n. Raises if the table has another metatable. `setmetatable(t, nil)` removes the mark, even from a decoded array.
 ---@param t? table absent (not nil): a new table
 ---@return table t

@@ -37,8 +37,8 @@ function loop.drives() end
 function loop.stop(grace) end
 
 ---Adds a stop hook. When a graceful stop begins, `f` runs as a task. The loop ends when all hooks have returned.
----@param f fun(grace: number) receives the seconds it may take
----@param waits_for? fun(): string? what `f` waits for, as text shown when a stop by a signal is slow; nil: no text
+---@param f fun(grace: number) receives the number of seconds that it may take
+---@param waits_for? fun(): string? returns text about the wait of `f`, shown if a stop by a signal is slow; nil: none
 ---@return fun() forget removes the hook
 function loop.on_stop(f, waits_for) end
 
@@ -73,15 +73,15 @@ function loop.running() end
 ---Kills a task at its wait, or before it has begun. Its `<close>` variables are closed; a wait in them raises. Raises
 ---if the task is running: if it is the caller, or is in the middle of a call such as `thread.spawn`.
 ---@param co thread the task's own coroutine
----@return true? killed nil if it is not the own coroutine of a task that has not ended
+---@return true? killed nil if `co` is not a task's own coroutine, or if the task has ended
 function loop.kill(co) end
 
 ---Suspends the running task. 0 lets other ready tasks and I/O run first.
 ---@param seconds number a negative number counts as 0
----@return any ... nothing after the time; the values of `wakeup(co, …)` if another task woke it before
+---@return any ... nothing when the time has passed; the values of `wakeup(co, …)` if another task woke the task earlier
 function loop.sleep(seconds) end
 
----Forks `f` after the time. `run` does not return before.
+---Runs `f` in a new task when the time has passed. `run` does not return before.
 ---@param seconds number a negative number counts as 0
 ---@param f fun()
 ---@return integer id for `cancel`
@@ -110,7 +110,7 @@ function loop.own() end
 ---@private
 function loop.attach(descriptor, take, service) end
 
----Returns the text for a token in the list of `lio.tasks`.
+---Returns the text that `lio.tasks` shows for a token.
 ---@private
 ---@return string? text
 function loop.describe(token) end

@@ -1,8 +1,8 @@
 ---@meta lio
 -- Definitions of `lio` for the Lua language server. docs/build.lua generates docs/api/lio.md from them.
 
----A value that a selector accepts as a descriptor: a `lio.socket` object, a connection, a lightuserdata that holds a
----raw descriptor, an integer, a Lua file, or a table or userdata with a method `handle`, `fileno` or `getfd` that
+---A value that a selector accepts as a descriptor: a `lio.socket` object, a connection, a raw descriptor as a
+---lightuserdata or an integer, a Lua file, or a table or userdata with a method `handle`, `fileno` or `getfd` that
 ---returns one of these.
 ---@alias lio.Descriptor lio.Socket|lio.Connection|lightuserdata|integer|file*|table|userdata
 
@@ -35,12 +35,12 @@ function lio.waker(handle) end
 ---@return number seconds
 function lio.now() end
 
----Reads the system's clock. It can be set back.
+---Reads the system's clock, which can be set back.
 ---@return number seconds since 1970, with fractions
 function lio.wall() end
 
----Names a file that the program uses and that is not Lua code, such as a template. If `lio --watch` runs the program,
----it restarts the program when the file changes, is replaced, or is created. No call is needed for files that
+---Names a file that the program uses and that is not Lua code, such as a template. If the program runs under
+---`lio --watch`, it is restarted when the file changes, is replaced, or is created. No call is needed for files that
 ---`require`, `dofile` and `loadfile` load, and for the files of services.
 ---@param path string a file, which does not have to exist yet; relative to the current directory; not empty
 ---@return boolean watched whether `lio --watch` runs the program
@@ -50,10 +50,10 @@ function lio.watch(path) end
 ---@return lio.TaskInfo[] list
 function lio.tasks() end
 
----Returns the sockets that the process was started with, as sd_listen_fds(3) does: it reads the variables `LISTEN_PID`,
----`LISTEN_FDS` and `LISTEN_FDNAMES`. `net.listen` and `app:listen` accept these sockets. Each call, in each VM, returns
----new duplicates: closing one leaves the inherited socket open. Inherited descriptors that are not sockets are left
----out.
+---Returns the sockets that the process was started with, as sd_listen_fds(3) does: reads the environment variables
+---`LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES`. `net.listen` and `app:listen` accept these sockets. Each call, in
+---each VM, returns new duplicates: closing a duplicate leaves the inherited socket open. Inherited descriptors that are
+---not sockets are left out.
 ---@return lio.InheritedSockets? sockets empty if there are none, or if the variables are for another process
 ---@return string? message
 ---@return string? code
@@ -69,7 +69,7 @@ function lio.systemd() end
 ---@field age number seconds since the task was created
 ---@field status "running"|"ready"|"waiting" ready: in the ready queue
 ---@field waits_for? string what a waiting task waits for, as text
----@field traceback string the tracebacks of the coroutines that are resuming each other, the innermost first
+---@field traceback string the tracebacks of the task's nested coroutines, the innermost first
 
 ---A set of registered descriptors. It keeps the udata of a registration until `event_del`. `close`, `<close>` and the
 ---collector release everything. If the selector is closed, every method except `close` raises.
@@ -123,10 +123,10 @@ function Selector:count() end
 ---@return true
 function Selector:close() end
 
----Asks for events in addition to those of the registration, for one delivery. Loops use it for descriptors that are
----registered with 0.
+---Requests events for one delivery, in addition to the events of the registration. Loops use it for descriptors that
+---are registered with 0.
 ---@param fd lio.Descriptor
----@param events integer 1 reading, 2 writing, 4 the peer's end, or a sum of these
+---@param events integer 1 reading, 2 writing, 4 the peer has closed, or a sum of these
 ---@return true? ok
 ---@return string? message
 ---@return string? code `"not found"` if the descriptor is not registered
@@ -140,7 +140,7 @@ function Selector:arm(fd, events) end
 ---@return string? code `"not found"` if the descriptor is not registered
 function Selector:set_udata(fd, udata) end
 
----As `event_add`, with the event bits of epoll(7). `bee.epoll` uses it.
+---Works as `event_add`, with the event bits of epoll(7). `bee.epoll` uses it.
 ---@param fd lio.Descriptor
 ---@param mask integer a sum of the bits of `bee.epoll`
 ---@param udata? any default `fd`
@@ -149,7 +149,7 @@ function Selector:set_udata(fd, udata) end
 ---@return string? code as for `event_add`
 function Selector:epoll_add(fd, mask, udata) end
 
----As `event_mod`, with the event bits of epoll(7).
+---Works as `event_mod`, with the event bits of epoll(7).
 ---@param fd lio.Descriptor
 ---@param mask integer a sum of the bits of `bee.epoll`
 ---@param udata? any absent: unchanged

@@ -1,5 +1,6 @@
 ---@meta lio.net.driver
--- Definitions of `lio.net.driver` for the Lua language server; docs/build.lua makes docs/api/lio.net.driver.md of them.
+-- Definitions of `lio.net.driver` for the Lua language server. docs/build.lua generates docs/api/lio.net.driver.md from
+-- them.
 -- luacheck: no max comment line length
 
 ---The loop under an instance of `lio.net`: for code that drives the loop of a VM, and for protocol code that serves
@@ -7,7 +8,7 @@
 ---@class lio.net.driver
 local drivers = {}
 
----Makes an instance of `lio.net` on a selector and a scheduler. The VM's main loop calls `step` of the result.
+---Creates an instance of `lio.net` on a selector and a scheduler. The VM's main loop calls `step` of the result.
 ---@param selector lio.Selector
 ---@param scheduler lio.Scheduler
 ---@return lio.Driver driver
@@ -23,28 +24,29 @@ function drivers.of(net) end
 ---@field selector lio.Selector
 ---@field timers lio.Timers the timers of the loop; the value of a timer is an object with a method `expired`
 ---@field scheduler lio.DriverScheduler
----@field round_time number seconds of `lio.now` when the last round had its events
+---@field round_time number the time of `lio.now` at which the last round received its events
 local Driver = {}
 
----The functions of a driver's scheduler, with those that the scheduler given to `new` left out.
+---The scheduler of a driver: the functions of the scheduler that `new` was given, and replacements for those that it
+---lacks.
 ---@class lio.DriverScheduler
 ---@field wait fun(token: any): any
 ---@field wakeup fun(token: any, ...: any): true?
 ---@field fork fun(f: function, ...: any)
----@field start fun(f: function, ...: any) runs a task at once if `starts_at_once`, else as `fork`
+---@field start fun(f: function, ...: any) runs a task at once if `starts_at_once` is true; otherwise works as `fork`
 ---@field starts_at_once boolean
 
----Does one round of the loop: sends what is queued, waits for I/O until the next timer, and wakes the tasks whose sockets
----are ready.
----@param seconds? number the longest wait; default: until something happens
+---Runs one round of the loop: sends the queued bytes, waits for I/O until the next timer, and wakes the tasks whose
+---sockets are ready.
+---@param seconds? number maximum wait; default: until the next event or timer
 function Driver:step(seconds) end
 
 ---Wakes the tasks that wait for events of a socket.
 ---@param x lio.Connection|lio.Socket
----@param events integer 1 reading, 2 writing, 4 the peer's end, or a sum of these
+---@param events integer 1 reading, 2 writing, 4 the peer has closed, or a sum of these
 function Driver:dispatch(x, events) end
 
----Returns whether a name's addresses are being resolved, so that a task may be woken without I/O.
+---Reports whether a host name is being resolved. A task may then be woken without I/O.
 ---@return boolean
 function Driver:is_resolving() end
 
@@ -63,11 +65,12 @@ function Driver:watch(descriptor, f) end
 ---@return string? code
 function Driver:unwatch(descriptor) end
 
----Sets the function that is called when a timer of shared `timers` fires.
+---Sets the function that is called when a timer of a shared queue `timers` fires.
 ---@param f fun(value: any, id: integer) passes values that are not its own to `fire`
 function Driver:set_timer_handler(f) end
 
----Does the action of a timer with this value, unless the value belongs to the code that drives the loop.
+---Runs the action of a timer. If its value is a table, calls the method `expired`; any other value is a token, whose
+---wait returns `"timeout"`.
 ---@param value any
 function Driver:fire(value) end
 
@@ -76,13 +79,13 @@ function Driver:fire(value) end
 ---@return string? text nil if the token does not belong to this driver
 function Driver:describe(token) end
 
----Raises if nothing runs the loop, as in a service that owns none: a wait would never end.
+---Raises if nothing runs the loop, as in a service without a loop, because a wait would never end.
 ---@param call string the name of the call for the message, as for `string.format`
 ---@param ... any
 function Driver:check_loop(call, ...) end
 
----Passes the events of a connection to protocol code: the loop calls `handler:on_events(events)`, which must not wait,
----and passes events that it does not want to `dispatch`.
+---Passes the events of a connection to protocol code: the loop calls `handler:on_events(events)`. This method must not
+---wait, and passes events that it does not handle to `dispatch`.
 ---@param c lio.Connection
 ---@param handler? table nil: events wake tasks again
 ---@return true? ok
@@ -103,12 +106,12 @@ function Driver:remove_hooks(hooks) end
 ---@param f fun()
 function Driver:defer(f) end
 
----Sends what is queued on a connection before the loop waits next.
+---Sends the queued bytes of a connection before the loop waits again.
 ---@param c lio.Connection
----@param before? fun() called just before that, to queue more
+---@param before? fun() called just before sending; may queue more bytes
 function Driver:flush_later(c, before) end
 
----Makes the loop report the events of a connection that no loop had before.
+---Registers a connection that belongs to no loop yet, so that this loop reports its events.
 ---@param c lio.Connection
 ---@return lio.Connection c
 function Driver:register(c) end
@@ -120,7 +123,7 @@ function Driver:forget(x) end
 ---Waits until a connection that the caller has armed is readable.
 ---@param c lio.Connection
 ---@param seconds? number default: the limit of `net.timeout`
----@return true|string reason true, `"timeout"`, `"closed"`, or the reason of `wake_reader`
+---@return true|string reason true, `"timeout"`, `"closed"`, or the reason that `wake_reader` was given
 function Driver:wait_readable(c, seconds) end
 
 ---Wakes the task that waits to read from a connection.
@@ -129,28 +132,28 @@ function Driver:wait_readable(c, seconds) end
 ---@return boolean woken whether a task waited
 function Driver:wake_reader(c, reason) end
 
----Makes a token, on which one task can wait.
+---Creates a token, on which one task can wait.
 ---@return table token
 function Driver:new_token() end
 
----Waits for `wake`, as a task.
+---Suspends the running task until `wake` is called for the token.
 ---@param token table
 ---@param seconds? number default: no limit
----@return any value that of `wake`, or `"timeout"`
+---@return any value the value of `wake`, or `"timeout"`
 function Driver:wait(token, seconds) end
 
----Ends the wait on a token.
+---Wakes the task that waits on a token.
 ---@param token table
 ---@param value any
 ---@return boolean woken whether a task waited
 function Driver:wake(token, value) end
 
----Waits, as a task.
+---Suspends the running task.
 ---@param seconds number
 function Driver:sleep(seconds) end
 
----Starts a server whose connections are held and served by a backend.
----@param listener? lio.Listener nil: connections come by `server:admit` only
+---Starts a server whose connections a backend owns and serves.
+---@param listener? lio.Listener nil: all connections come from `server:admit`
 ---@param backend lio.ServerBackend
 ---@return lio.Server server
 function Driver:serve(listener, backend) end
@@ -159,14 +162,14 @@ function Driver:serve(listener, backend) end
 ---@class lio.ServerBackend
 ---@field admit fun(self: lio.ServerBackend, c: lio.Connection) serves a connection
 ---@field release fun(self: lio.ServerBackend, c: lio.Connection) removes a connection that another owner has taken over
----@field count fun(self: lio.ServerBackend): integer how many connections it has
----@field is_full fun(self: lio.ServerBackend): boolean whether no connection may be accepted now
+---@field count fun(self: lio.ServerBackend): integer returns the number of connections
+---@field is_full fun(self: lio.ServerBackend): boolean returns whether no connection may be accepted now
 ---@field notify_leave fun(self: lio.ServerBackend) requests a call of `on_leave` when the next connection leaves
 ---@field on_leave? fun() set by the server
----@field stop fun(self: lio.ServerBackend) a stop begins
+---@field stop fun(self: lio.ServerBackend) begins to stop
 ---@field close fun(self: lio.ServerBackend) ends a stop: closes the remaining connections
----@field listen? fun(self: lio.ServerBackend, socket: lio.Socket) the socket that `accept` uses
----@field accept? fun(self: lio.ServerBackend): boolean?, string?, string? true: it has accepted, or has no room; false: no peer waits, and the socket is armed; default: the server accepts
+---@field listen? fun(self: lio.ServerBackend, socket: lio.Socket) sets the socket that `accept` uses
+---@field accept? fun(self: lio.ServerBackend): boolean?, string?, string? accepts waiting peers; true: it has accepted connections or is full; false: no peer waits, and the socket is armed; default: the server accepts
 ---@field accept_waiting? fun(self: lio.ServerBackend): boolean? accepts a waiting peer even if the server is full
 
 return drivers

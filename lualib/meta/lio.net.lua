@@ -10,7 +10,7 @@
 ---`connect`, `udp` and `wrap` return `false, message, code`. The code is a short word: `"timeout"`, `"closed"`,
 ---`"refused"`, `"reset"`, `"too long"`, `"unresolved"`, `"in use"`, `"EMFILE"` … Misuse raises.
 ---@class lio.net
----@field instance lio.NetInstance the instance that the module uses: that of `lio.loop` unless `use` has set another
+---@field instance lio.NetInstance the instance that the module uses: that of `lio.loop` unless `use` has set another instance
 local net = {}
 
 ---@class lio.ListenOptions
@@ -48,7 +48,7 @@ function net.bind(addr, port, opts) end
 function net.accept(listener) end
 
 ---@class lio.ConnectOptions
----@field timeout? number seconds for the whole call, including the resolving of a name; above 0; default: no timeout
+---@field timeout? number seconds for the whole call, including name resolution; above 0; default: no timeout
 ---@field attempt? lio.Attempt an object with which another task can cancel the call
 
 ---A handle with which another task can cancel a `connect`.
@@ -64,7 +64,7 @@ function Attempt:close() end
 function net.attempt() end
 
 ---Connects. A host name is resolved without blocking the thread. Its addresses are tried as in RFC 8305: IPv6 and IPv4
----in turn, a new attempt after 250 ms or a failure; the first one that connects is used.
+---in turn, with a new attempt after 250 ms or after a failure; the first address that connects is used.
 ---@param addr string address, host name, `"unix:/path"` or `"unix:@name"`
 ---@param port? integer 0 to 65535; nil for unix
 ---@param opts? lio.ConnectOptions|"inet"|"inet6" a family is ignored, so that `net.connect(listener:address())` works
@@ -105,12 +105,12 @@ function net.recv(c, what, limit) end
 function net.send(c, ...) end
 
 ---Sends one message to many connections of this VM, without waiting. The bytes that the system does not take at once
----are kept in memory once, for all connections, and sent when there is room. `close` discards them.
+---are kept in memory once for all connections, and are sent later. `close` discards them.
 ---
----A connection receives the whole message or nothing of it. It receives nothing if it is closed or has failed
----(`"closed"`), and if more than `limit` bytes would wait for its peer or a task waits in `send` for it (`"full"`). So
----a peer that does not read uses memory for at most `limit` bytes. The caller decides what to do with such a
----connection; most programs close it. A connection without waiting bytes accepts a message of any length.
+---A connection receives the whole message or no part of it. It receives nothing if it is closed or has failed
+---(`"closed"`), if more than `limit` bytes would be queued for its peer, or if a task is waiting in `send` on it (both
+---`"full"`). So a peer that does not read uses memory for at most `limit` bytes. The caller decides what to do with
+---such a connection; most programs close it. A connection without queued bytes accepts a message of any length.
 ---@param list lio.Connection[] an element that is not a connection raises
 ---@param data string
 ---@param limit? integer bytes, 0 and up; each waiting message counts 64 bytes more; default 1 MiB
@@ -135,7 +135,7 @@ function net.sendfile(c, source, offset, length) end
 ---@return true
 function net.close(x) end
 
----Shuts down one direction or both (shutdown(2)), after the bytes that are being sent.
+---Shuts down one direction or both (shutdown(2)). Bytes that are being sent are sent first.
 ---@param c lio.Connection
 ---@param how? "r"|"w"|"rw" default `"rw"`
 ---@return true? ok
@@ -176,7 +176,7 @@ function net.sock(c) end
 ---@return string? code
 function net.option(c, name, value) end
 
----Waits until there may be something to read, and reads nothing.
+---Waits until there may be something to read. Reads nothing.
 ---@param c lio.Connection
 ---@param seconds? number default: the read timeout of `timeout`
 ---@return true? ok
@@ -184,7 +184,7 @@ function net.option(c, name, value) end
 ---@return string? code
 function net.wait_readable(c, seconds) end
 
----Waits until the peer has shut down its sending side or the connection has failed, and reads nothing.
+---Waits until the peer has shut down its sending side or the connection has failed. Reads nothing.
 ---@param c lio.Connection
 ---@param seconds? number default: no timeout
 ---@return true? ok
@@ -192,15 +192,15 @@ function net.wait_readable(c, seconds) end
 ---@return string? code
 function net.wait_closed(c, seconds) end
 
----Moves a connection to the loop of another service, with the bytes that were received and not read, and with those
----that are queued to be sent. Waits of other tasks on it end with `"closed"`. Raises if the loop belongs to no service,
----or if an argument cannot be in a message.
+---Moves a connection to the loop of another service, with the bytes that were received and not read, and with the bytes
+---that are queued to be sent. Other tasks that wait on the connection get `"closed"`. Raises if the loop belongs to no
+---service, or if an argument cannot be sent in a message.
 ---@param c lio.Connection
 ---@param service integer the address of a service of `lio.service`
----@param ... any further arguments for the function of its `on_transfer`
----@return true|integer|nil result true if that function took `c`; otherwise its handle there, which this service owns
+---@param ... any further arguments for the function that the service has set with `on_transfer`
+---@return true|integer|nil result true if the function took `c`; otherwise the handle of `c` there, which this service owns
 ---@return string? message
----@return string? code `"dead"`, `"refused"`: the connection is unchanged; `"closed"`: it is closed
+---@return string? code `"dead"`, `"refused"`: `c` is unchanged; `"closed"`: `c` is closed
 function net.transfer(c, service, ...) end
 
 ---Sets the function that takes the connections that other services transfer to this one: `f(c, …)` runs as a task and
@@ -208,20 +208,21 @@ function net.transfer(c, service, ...) end
 ---@param f? fun(c: lio.Connection, ...: any) nil removes the function
 function net.on_transfer(f) end
 
----Returns these calls for a service without a loop; the service `io` carries them out. Connections, listeners and
----datagram sockets have the same methods, except `handle`. The calls for code that drives a loop are missing.
+---Returns the calls of this module for a service without a loop; the service `io` carries them out. Connections,
+---listeners and datagram sockets have the same methods, except `handle`. The calls for code that drives a loop are
+---missing.
 ---@param io? integer the address of a service of `lio.service`; default: the unique service `lio`
 ---@return lio.RemoteNet api
 function net.remote(io) end
 
 ---The result of `net.remote`: the calls of `lio.net`, and calls for handles.
 ---@class lio.RemoteNet: lio.net
----@field connection fun(handle: integer): lio.Connection the connection of a handle that this service was given
----@field listener fun(handle: integer): lio.Listener the listener of a handle of any service, to accept from
+---@field connection fun(handle: integer): lio.Connection returns the connection for a handle that this service was given
+---@field listener fun(handle: integer): lio.Listener returns the listener for a handle of any service, to accept from
 ---@field give fun(c: lio.Connection, service: integer): integer? gives a connection away, returns its handle
 
 ---Turns a connected socket into a connection.
----@param s lio.Socket is closed afterwards as an object; the connection has its descriptor
+---@param s lio.Socket is closed; the connection takes over its descriptor
 ---@return lio.Connection|false connection
 ---@return string? message
 ---@return string? code
@@ -230,12 +231,12 @@ function net.wrap(s) end
 ---@class lio.ServeOptions
 ---@field max_connections? integer maximum number of connections; if it is reached, accepting pauses; default: no limit
 ---@field on_error? fun(message: any, c: lio.Connection) called for a handler's error instead of the log
----@field on_stop? fun() called when a stop begins
+---@field on_stop? fun() called when the server begins to stop
 ---@field attended? boolean run the handler in the accept loop, where it must not wait; for protocol code that sets an event handler (`lio.net.driver`)
 
----Starts a server: a task accepts connections and runs `handler(c)` as a task for each. When the handler has ended, the
----connection is closed. An error of the handler is logged on standard error with its traceback. Raises if the listener
----is closed.
+---Starts a server: a task accepts connections, and runs `handler(c)` as a task for each connection. When the handler
+---has ended, the connection is closed. An error of the handler is logged on standard error with its traceback. Raises
+---if the listener is closed.
 ---@param listener lio.Listener? nil: all connections come from `server:admit`
 ---@param handler fun(c: lio.Connection)
 ---@param opts? lio.ServeOptions
@@ -286,7 +287,7 @@ function net.sendto(u, data, addr, port) end
 ---@field timers? lio.Timers a queue to share
 ---@field on_abandon? fun(f: fun(token: any)) as in `lio.task`; needed if tasks can be killed
 ---@field on_stop? fun(f: fun(grace: number), waits_for?: fun(): string?): fun() as in `lio.loop`
----@field check? fun(call: string, ...: any) raises if nothing runs the loop; the name of the call as for `string.format`
+---@field check? fun(call: string, ...: any) raises if nothing runs the loop; gets the name of the call, as for `string.format`
 
 ---The calls of this module, except `new` and `use`, on one selector and one scheduler.
 ---@class lio.NetInstance: lio.net
@@ -297,7 +298,7 @@ function net.sendto(u, data, addr, port) end
 ---@return lio.NetInstance api
 function net.new(selector, sched) end
 
----Makes an instance the one to which `require "lio.net"` refers in this VM.
+---Makes `require "lio.net"` refer to an instance in this VM.
 ---@param api lio.NetInstance
 ---@return lio.net module
 function net.use(api) end

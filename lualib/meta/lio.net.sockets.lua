@@ -101,12 +101,12 @@ function Connection:transfer(service, ...) end
 ---@return boolean
 function Connection:is_closed() end
 
----Reports whether the peer has shut down its sending side or the connection has failed, as far as the loop has been
----notified. Makes no system call.
+---Reports whether the peer has shut down its sending side or the connection has failed, according to the events that
+---the loop has received. Makes no system call.
 ---@return boolean
 function Connection:is_over() end
 
----Returns the number of bytes that were read from the peer and not received yet.
+---Returns the number of bytes that were read from the peer and that no `recv` has returned yet.
 ---@return integer bytes
 function Connection:buffered() end
 
@@ -122,7 +122,7 @@ function Connection:make_parcel() end
 ---@private
 function Connection:shared_writer() end
 
----Puts bytes before the buffered ones. The next `recv` returns them.
+---Puts bytes back, before the buffered ones. The next `recv` returns them.
 ---@param bytes string
 function Connection:unread(bytes) end
 
@@ -168,11 +168,11 @@ local Listener = {}
 ---@return string? code
 function Listener:accept() end
 
----Takes a connection that waits in the system's queue. Does not wait.
----@return lio.Connection? connection nil if none waits, or the listener is closed
+---Accepts a connection that is waiting in the system's queue. Does not wait.
+---@return lio.Connection? connection nil if no connection is waiting, or if the listener is closed
 function Listener:take_waiting() end
 
----Returns the address on which it listens.
+---Returns the address on which the listener listens.
 ---@return string? address ip, or path; nil if the listener is closed
 ---@return integer|string|nil port for unix the kind of the name, see `lio.Endpoint`
 ---@return string? family `"inet"`, `"inet6"`, `"unix"`
@@ -213,7 +213,7 @@ function Udp:recvfrom() end
 ---@return string? code
 function Udp:sendto(data, addr, port) end
 
----Returns the address to which it is bound.
+---Returns the address to which the socket is bound.
 ---@return string? ip nil if the socket is closed
 ---@return integer|string|nil port
 ---@return string? family `"inet"`, `"inet6"`
@@ -243,7 +243,7 @@ function Udp:is_closed() end
 ---@return true
 function Udp:close() end
 
----A server: the result of `net.serve`, and of `listen` of a web server.
+---A server: the result of `net.serve`, and of `listen` of a web app.
 ---@class lio.Server
 ---@field listener? lio.Listener
 ---@field count integer current number of connections
@@ -252,7 +252,7 @@ local Server = {}
 
 ---Stops accepting, waits until the handlers have ended or the time has passed, then closes the remaining connections.
 ---Connections that wait in the system's queue are served first. Call it from a task. A second call does nothing.
----@param grace? number seconds to wait at most; default 0
+---@param grace? number maximum seconds to wait; default 0
 function Server:stop(grace) end
 
 ---Waits until the server has been stopped. Call it from a task.

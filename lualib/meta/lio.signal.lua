@@ -27,8 +27,8 @@ local signal = {}
 ---@return string? code
 function signal.open(...) end
 
----As `open`, for a program that opens its watchers later, in other VMs: each watcher that is opened before this one is
----closed also gets the signals that have arrived since.
+---Works as `open`, for a program that opens its watchers later, in other VMs: each watcher that is opened before this
+---one is closed also gets the signals that have arrived since.
 ---@param ... lio.SignalName at least one
 ---@return lio.SignalWatcher? watcher
 ---@return string? message

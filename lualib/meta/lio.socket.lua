@@ -27,9 +27,9 @@
 ---| "keepcnt"
 
 ---Non-blocking sockets. A call returns a value on success, `false` if it would block, and `nil, message, code` on
----failure. The message has the name of the call and the system's text. The code is a short word: `"refused"`,
----`"reset"`, `"closed"`, `"timeout"`, `"in use"`, `"not available"`, `"denied"`, `"not found"`, `"unreachable"`, `"too
----long"`, `"EMFILE"` … Misuse raises.
+---failure. The message contains the name of the call and the system's message. The code is a short word: `"refused"`,
+---`"reset"`, `"closed"`, `"timeout"`, `"in use"`, `"not available"`, `"denied"`, `"not found"`, `"unreachable"`,
+---`"too long"`, `"EMFILE"` … Misuse raises.
 ---@class lio.socket
 local socket = {}
 
@@ -98,8 +98,8 @@ function Endpoint:value() end
 local Socket = {}
 
 ---Begins to connect to an endpoint, to a host and port, or, for a unix socket, to a path (connect(2)). If the
----connection is in progress, the socket becomes writable when it is established or has failed; `status` then returns
----the result. While a host name is resolved, the thread is blocked.
+---connection is in progress, the socket becomes writable when the connection is established or has failed; `status`
+---then returns the result. While a host name is resolved, the thread is blocked.
 ---@param host lio.Endpoint|string
 ---@param port? integer 0 to 65535
 ---@return boolean? connected true: connected; false: in progress
@@ -129,7 +129,7 @@ function Socket:listen(backlog) end
 function Socket:accept() end
 
 ---Receives the bytes that are available, at least one (recv(2)). `nil` alone is the end of the stream. A datagram
----longer than `max` is cut.
+---longer than `max` is truncated.
 ---@param max? integer bytes, 0 and up; default 16384; at most 1048576 are received; with 0 the result is `""`
 ---@return string|false|nil data false if it would block
 ---@return string? message
@@ -154,7 +154,7 @@ function Socket:sendv(...) end
 
 ---Receives one datagram (recvfrom(2)). `""` is a datagram of length 0. On a stream socket the sender is nil, and `nil`
 ---alone is the end of the stream.
----@param max? integer bytes, 0 and up; default 65535; at most 1048576 are received; a longer datagram is cut
+---@param max? integer bytes, 0 and up; default 65535; at most 1048576 are received; a longer datagram is truncated
 ---@return string|false|nil data false if it would block
 ---@return lio.Endpoint|string|nil from the sender; on failure the message
 ---@return string? code

@@ -4,7 +4,7 @@
 ---The task core: coroutines that wait on tokens and are woken. `lio.loop` drives it and offers the calls that programs
 ---need; use this module to build a scheduler. A wakeup only appends the task to the ready queue: the task does not run
 ---inside the caller, and tasks run in the order of their wakeups. A task may wait inside coroutines that it created
----(`lio.coroutine`). For tasks that can be waited for see `lio.thread`.
+---(`lio.coroutine`). For tasks that other tasks can wait for, see `lio.thread`.
 ---@class lio.task
 local task = {}
 
@@ -14,14 +14,14 @@ local task = {}
 ---@return thread co the task's own coroutine
 function task.fork(f, ...) end
 
----Outside of tasks: runs `f` as a task until its first wait. Loops use it for events. Inside a task: as `fork`.
+---Outside of tasks, runs `f` as a task until its first wait; loops use this for events. Inside a task, works as `fork`.
 ---@param f function
 ---@param ... any the arguments of `f`
----@return thread? co only inside a task
+---@return thread? co nil outside of tasks
 function task.start(f, ...) end
 
 ---Runs `f` as a task until its first wait, also inside a task; then the caller continues. If 32 of these calls are
----nested, the next one is as `fork`.
+---nested, the next call works as `fork`.
 ---@param f function anything that can be called
 ---@param ... any the arguments of `f`
 ---@return thread co the task's own coroutine
@@ -52,7 +52,7 @@ function task.interrupt(token, err) end
 ---@return boolean
 function task.is_waiting(token) end
 
----Reports whether the coroutine is the own coroutine of a task that has not ended.
+---Reports whether `co` is a task's own coroutine and the task has not ended.
 ---@param co thread
 ---@return boolean
 function task.is_alive(co) end
@@ -61,7 +61,7 @@ function task.is_alive(co) end
 ---coroutine first; a wait in them raises, and an error in them is written to standard error. Raises if the task is
 ---running: if it is the caller, or is in the middle of a call such as `spawn`.
 ---@param co thread the task's own coroutine
----@return true? killed nil if it is not the own coroutine of a task that has not ended
+---@return true? killed nil if `co` is not a task's own coroutine, or if the task has ended
 function task.kill(co) end
 
 ---Kills every task that is not running, and every task that these fork while they end.
@@ -84,7 +84,7 @@ function task.is_idle(co) end
 ---@param co thread the task's own coroutine
 ---@return number? age seconds since the task was created; nil if `co` is not a task's own coroutine
 ---@return "running"|"ready"|"waiting" status
----@return thread[] members the coroutines that are resuming each other, the innermost first
+---@return thread[] members the task's nested coroutines, the innermost first
 ---@return "token"|"answer"|"timer"|"session"|nil kind what a waiting task waits for
 ---@return any value the token; for an answer the number of the service that was called
 ---@return integer? session the session of an answer, a timer or a session
@@ -99,7 +99,7 @@ function task.busy() end
 ---@return integer count
 function task.count() end
 
----Returns the own coroutines of the tasks that have not ended.
+---Returns the tasks that have not ended: for each, the task's own coroutine.
 ---@return thread[] list
 function task.list() end
 
@@ -113,18 +113,18 @@ function task.has_ready() end
 function task.run_ready() end
 
 ---Sets the function that is called when a wait ends without its wakeup: because of an interrupt or a kill, or because
----the caller cannot wait. Code that passes turns between tasks uses it. There is one such function; the last one set
----counts.
+---the caller cannot wait. Code that passes turns between tasks uses it. There is one such function; a later call
+---replaces it.
 ---@param f fun(token: any)
 function task.on_abandon(f) end
 
 ---Sets the function that is called when a task fails, and when a task that has called `watch_end` ends. There is one
----such function; the last one set counts.
+---such function; a later call replaces it.
 ---@param f fun(co: thread) receives the task's own coroutine; must not wait
 function task.on_end(f) end
 
----Makes every end of the running task (a return, an error or a kill) call the function of `on_end`. Outside of tasks,
----does nothing.
+---Makes lio call the function of `on_end` when the running task ends: by a return, an error or a kill. Outside of
+---tasks, does nothing.
 function task.watch_end() end
 
 ---Called with the error of a task that raised or was lost; the coroutine still has its stack. By default writes to

@@ -10,8 +10,8 @@
 ---@class lio.thread
 local thread = {}
 
----Creates a thread and runs it until its first wait; then the caller continues. If 32 threads are starting inside each
----other, the next one is appended to the ready queue instead. The end of the parent does not kill the thread.
+---Creates a thread and runs it until its first wait; then the caller continues. If 32 of these calls are nested, the
+---next thread is appended to the ready queue instead. A thread is not killed when its parent ends.
 ---@param f function anything that can be called
 ---@param ... any the arguments of `f`
 ---@return lio.Thread t
@@ -44,8 +44,9 @@ function thread.status(t) end
 ---@return lio.Scope scope
 function thread.scope() end
 
----Runs several threads and waits for all. If one fails or is killed, the others are killed at once. If the caller is
----killed, the threads that `all` created are killed. Raises for a wrong element, before a thread is started.
+---Runs several threads and waits for all of them. If a thread fails or is killed, the other threads are killed at once.
+---If the caller is killed, the threads that `all` created are killed. Raises for a wrong element, before a thread is
+---started.
 ---@param list (function|table|lio.Thread)[] functions, `{ f, arguments… }`, and threads
 ---@return boolean ok
 ---@return table|any results for each element the `table.pack` of its results; the first error if `ok` is false
@@ -57,7 +58,7 @@ function thread.all(list) end
 ---@return any ... as for `wait`
 function thread.race(list) end
 
----Runs `f` in a thread and waits for it. If `f` has not ended after the time, the thread is killed.
+---Runs `f` in a thread and waits for it. If `f` has not ended when the time has passed, the thread is killed.
 ---@param seconds number in a service without a loop, rounded up to centiseconds
 ---@param f function
 ---@param ... any the arguments of `f`
@@ -65,7 +66,7 @@ function thread.race(list) end
 ---@return any ... its results; the error; `"timeout"` after nil
 function thread.timeout(seconds, f, ...) end
 
----Returns the text for a token in the list of `lio.tasks`.
+---Returns the text that `lio.tasks` shows for a token.
 ---@private
 ---@return string? text
 function thread.describe(token) end
@@ -88,8 +89,8 @@ function Scope:spawn(f, ...) end
 ---@return any err the error of the first thread that failed
 function Scope:wait() end
 
----Closes the scope, as the end of the block does: kills the remaining threads, the oldest first. A thread that is in
----the middle of this call is killed as soon as it is not. If the scope is closed already, does nothing.
+---Closes the scope, as the end of the block does: kills the remaining threads, the oldest first. A thread that makes
+---this call is killed as soon as the call has ended. If the scope is closed already, does nothing.
 function Scope:close() end
 
 ---Called when a thread of the scope has ended.

@@ -41,7 +41,7 @@ function Timers:clear(id) end
 ---@return boolean found whether the timer existed
 function Timers:free(id) end
 
----Removes a timer: another name of `free`.
+---Removes a timer: another name for `free`.
 ---@param id integer
 ---@return boolean found whether the timer existed
 function Timers:cancel(id) end

@@ -5,8 +5,8 @@
 ---HTTP/1.1 servers (RFC 9110, RFC 9112). An app has routes and middleware. A handler receives a request and a response;
 ---it may wait. It answers by its return values or by the methods of the response. The return values are one of: `body`;
 ---`body, status`; `body, headers`; `body, status, headers`; `status`; `status, body`; `status, body, headers`; nothing.
----A body is a string, a table (sent as JSON), or a function that returns pieces until nil. A status is 200 to 599. For
----other values the client receives a 500, and the log names the handler and the values.
+---A body is a string, a table (sent as JSON), or a function that returns pieces until nil. A status is 200 to 599. If a
+---handler returns other values, the client receives a 500, and the log names the handler and the values.
 ---@class lio.webserver
 ---@field defaults lio.WebOptions the default options of apps
 local web = {}
@@ -27,7 +27,7 @@ local web = {}
 ---@field write_time? number seconds that sending may make no progress; default `30`
 ---@field connections? number maximum number of connections; if it is reached, accepting pauses; default `10000`
 ---@field requests? number maximum number of requests on one connection; default `math.huge`
----@field grace? number seconds that a graceful stop waits for handlers; if absent, `loop.grace`; default `10`
+---@field grace? number seconds that a graceful stop waits for handlers; default: `loop.grace`, normally `10`
 ---@field debug? boolean whether error pages show tracebacks; default `false`
 
 ---Creates an app. An unknown option, or a value out of its range, raises.
@@ -42,9 +42,10 @@ function web.worker() end
 
 ---A web application.
 ---
----Patterns: `/users/:id` has a parameter for one segment, `/files/*path` one for the rest of the path. In `:id<%d+>`
----the parameter has a Lua pattern, which must match the whole value. A wrong pattern raises. The cost of matching does
----not depend on the number of routes. The handler of GET answers HEAD; the app answers OPTIONS, 404 and 405.
+---Patterns: `/users/:id` has a parameter for one segment, `/files/*path` a parameter for the remaining path. In
+---`:id<%d+>` the parameter has a Lua pattern, which must match the whole value. A wrong pattern raises. The cost of
+---matching does not depend on the number of routes. The handler of GET also answers HEAD; the app answers OPTIONS, and
+---sends 404 and 405.
 ---@class lio.App
 local App = {}
 
@@ -106,8 +107,8 @@ function App:any(pattern, ...) end
 ---Adds middleware, which runs around the handlers of all requests, or of those below a prefix, in the order of the
 ---calls of `use`. `next()` runs the inner middleware and the handler and puts their answer into `res`. The response is
 ---sent when the outermost middleware has returned. `next()` does not raise: an error inside is logged and answered,
----`res.code` is 500 (or the status set by `on_error`), and `res.error` is the error. An error keeps the headers that
----were set before `next()`, except those that describe a body.
+---`res.code` is 500 (or the status set by `on_error`), and `res.error` is the error. After an error, the headers that
+---were set before `next()` are kept, except headers that describe a body.
 ---@param prefix string begins with `/`; may be left out
 ---@param middleware lio.Handler
 ---@return lio.App app itself
@@ -139,14 +140,15 @@ function App:static(prefix, dir, opts) end
 ---@return lio.App app itself
 function App:on_error(f) end
 
----Sets the handler for paths without a route. In a mounted app, it also answers for a path below the prefix that lacks
----the method: when it is called, `res.code` is 405 and `Allow` is set, and if it answers 404, the status is 405.
+---Sets the handler for paths without a route. In a mounted app, it also answers if a path below the prefix has routes,
+---but none for the method: `res.code` is then 405 and `Allow` is set. If it answers 404 in this case, the status is
+---405.
 ---@param f lio.Handler
 ---@return lio.App app itself
 function App:not_found(f) end
 
 ---@class lio.WebListenOptions: lio.ListenOptions
----@field addr? string address for a `where` that is a port; default `"127.0.0.1"`; `"0.0.0.0"`: all networks
+---@field addr? string address for a `where` that is a port; default `"127.0.0.1"`; `"0.0.0.0"`: all interfaces
 
 ---Opens a listener and serves its connections as long as the loop runs.
 ---@param where integer|string|lio.Socket port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"` or a listening socket
@@ -167,15 +169,15 @@ function App:server() end
 ---until the server is stopped. Raises if it cannot listen.
 ---
 ---If there are several workers, this VM opens the sockets and boots the scheduler. Each worker is an exclusive service
----with its own loop. It runs the program's file again, up to this call, which serves there. Code after `run` executes
----in every worker, then in the parent. Raises if the program of a worker has failed.
+---with its own loop. It runs the program's file again; this call of `run` serves in the worker. Code after `run`
+---executes in every worker, then in the parent. Raises if the program of a worker has failed.
 ---@param where integer|string|lio.Socket as for `listen`
 ---@param opts? lio.WebRunOptions
 function App:run(where, opts) end
 
----Makes the routes of another app available below a prefix, including routes that are added later. Its handlers and
----middleware receive `req.path` without the prefix. Its `on_error` and `not_found` apply below the prefix; its options
----do not.
+---Makes the routes of another app available below a prefix, including routes that are added later. The handlers and the
+---middleware of `other` receive `req.path` without the prefix. Its `on_error` and `not_found` apply below the prefix;
+---its options do not.
 ---@param prefix string begins with `/`; may have parameters
 ---@param other lio.App
 ---@return lio.App app itself
@@ -187,16 +189,16 @@ function App:add_entry(method, pattern, handler, call, origin) end
 
 ---@class lio.WebCompressOptions
 ---@field min? integer minimum bytes of a body of known length, 0 and up; default `1024`
----@field types? string[]|fun(type: string): boolean media types, `"text/*"` for a group; default: those that shrink
+---@field types? string[]|fun(type: string): boolean media types, `"text/*"` for a group; default: compressible types
 ---@field level? integer|table<lio.Coding, integer> as for `lio.compress.encoder`
----@field codings? lio.Coding[] the codings to use, the best first; default `{ "br", "gzip", "deflate" }`
+---@field codings? lio.Coding[] the codings to use, in order of preference; default `{ "br", "gzip", "deflate" }`
 
----Creates middleware that compresses bodies if the client accepts it (RFC 9110 section 12.5.3).
+---Creates middleware that compresses bodies for clients that accept a coding (RFC 9110 section 12.5.3).
 ---@param options? lio.WebCompressOptions
 ---@return lio.Handler middleware
 function web.compress(options) end
 
----The facts about a request for its line in the log.
+---The values of a request's line in the log.
 ---@class lio.WebLogEntry
 ---@field time integer seconds since 1970 at the arrival of the request
 ---@field ms integer milliseconds of that second, 0 to 999
@@ -216,10 +218,10 @@ function web.compress(options) end
 
 ---@class lio.WebLogOptions
 ---@field format? "combined"|"json"|fun(entry: lio.WebLogEntry, req: lio.Request, res: lio.Response): string?
----@field file? string|file*|table|fun(text: string) path, or an object with `write`; default: standard output
+---@field file? string|file*|table|fun(text: string) path, object with `write`, or function; default: standard output
 
 ---Creates middleware that logs each request when its response has been sent. The default of `format` is `"combined"`; a
----function returns the line, or nil for none. Raises if the file cannot be opened.
+---function returns the line, or nil for no line. Raises if the file cannot be opened.
 ---@param options? lio.WebLogOptions
 ---@return lio.Log log
 function web.log(options) end

@@ -14,7 +14,7 @@
 ---@field raw_query? string the text after the `?`
 ---@field query table<string, string|string[]> decoded; a list for a repeated key, `""` for a key without `=`
 ---@field params table<string, string> the parameters of the route, decoded
----@field headers table<string, string> without regard to case; repeated ones joined; `pairs` returns lower-case names
+---@field headers table<string, string> case-insensitive; repeated headers are joined; `pairs` returns lower-case names
 ---@field cookies table<string, string> the first value of each name
 ---@field version "1.0"|"1.1"
 ---@field host? string `host[:port]`
@@ -68,9 +68,9 @@ function Request:json(limit) end
 ---@field on_file? fun(part: lio.Part) called for each file when it begins to arrive; the file is then not stored
 
 ---Reads and decodes a form, urlencoded or multipart (RFC 7578). Files are stored in temporary files, which are deleted
----with the request. With `on_file`, each file is passed to that function while it arrives; data that it does not read
----is skipped. A file input without a chosen file is left out. A second call returns the same results. If `on_file`
----raises, `form` raises its error.
+---when the request ends. With `on_file`, each file is passed to that function while it arrives; data that the function
+---does not read is skipped. A file input without a chosen file is left out. A second call returns the same results. If
+---`on_file` raises, `form` raises its error.
 ---@param opts? lio.FormOptions|integer a number is the limit `body`
 ---@return table<string, string|string[]>? fields a list for a repeated name
 ---@return table|string files `lio.Part`s in order, and by name (a list for a repeated name); on failure the reason

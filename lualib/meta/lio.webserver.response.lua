@@ -37,8 +37,8 @@ function Response:add_header(name, value) end
 function Response:get_header(name) end
 
 ---Adds a trailer field (RFC 9112 section 7.1.2), at any time before the end of the body. The body is then sent in
----chunks. HTTP/1.0 clients and responses to HEAD do not get it. Raises for a field that is not allowed in trailers (RFC
----9110 section 6.5.1).
+---chunks. The field is not sent to HTTP/1.0 clients or in responses to HEAD. Raises for a field that is not allowed in
+---trailers (RFC 9110 section 6.5.1).
 ---@param name string
 ---@param value string|number
 ---@return lio.Response res itself
@@ -54,8 +54,8 @@ function Response:trailer(name, value) end
 ---@field same_site? "strict"|"lax"|"none" `"none"` requires `secure`
 
 ---Sets a cookie (RFC 6265 section 4.1). Raises for a value with characters that must be escaped, and for a cookie that
----browsers drop: a name with `__Secure-` without `secure`; a name with `__Host-` without `secure` and `path = "/"`, or
----with `domain`.
+---browsers drop: a `__Secure-` name without `secure`; a `__Host-` name without `secure` and `path = "/"`, or with
+---`domain`.
 ---@param name string
 ---@param value string|number
 ---@param opts? lio.CookieOptions
@@ -89,7 +89,7 @@ function Response:redirect(url, status) end
 ---@field precompressed? boolean whether to use `.br` and `.gz` copies beside the file; default true
 
 ---Answers with a file. Conditions and ranges are evaluated (RFC 9110 sections 13 and 14) unless a status other than 200
----was set. If the file cannot be opened, the answer is 404, 403 or 503 unless the handler gives another.
+---was set. If the file cannot be opened, the answer is 404, 403 or 503 unless the handler gives another answer.
 ---@param path string
 ---@param opts? lio.FileOptions
 ---@return lio.Response? res itself
@@ -97,8 +97,8 @@ function Response:redirect(url, status) end
 ---@return string? code as in `lio.file`
 function Response:file(path, opts) end
 
----Sends a piece of the body. The first call also sends the head. Pieces may be combined into one system call. If the
----peer does not read, waits.
+---Sends a piece of the body. The first call also sends the head. Pieces may be combined into one system call. Waits
+---while the peer does not read.
 ---@param piece string
 ---@return true? ok
 ---@return string? message `"closed"` if the peer has disconnected
@@ -115,19 +115,19 @@ function Response:flush() end
 ---@return lio.Events events
 function Response:sse(opts) end
 
----Calls `f` once, when the answer is known and before the head is sent: the last moment to set headers. The function
+---Calls `f` once, when the answer is known and before the head is sent: the last chance to set headers. The function
 ---that was added last runs first.
----@param f fun(res: lio.Response, body?: string) `body` is nil if it is sent in pieces
+---@param f fun(res: lio.Response, body?: string) `body` is nil if the body is sent in pieces
 ---@return lio.Response res itself
 function Response:on_head(f) end
 
----Calls `f` when the response has been sent or the client has disconnected. It must not wait. The function that was
+---Calls `f` when the response has been sent or the client has disconnected. `f` must not wait. The function that was
 ---added last runs first.
 ---@param f fun(req: lio.Request, res: lio.Response)
 ---@return lio.Response res itself
 function Response:on_end(f) end
 
----Reports what was sent. For `on_end`.
+---Returns the status, the number of bytes, and whether the response was cut short. For `on_end`.
 ---@return integer? status nil if there was no response
 ---@return integer bytes bytes of the body, including the framing of chunks
 ---@return boolean cut whether the response was cut short
@@ -145,7 +145,7 @@ function Response:set_result(...) end
 ---@private
 function Response:set_result_of(what, f, ...) end
 
----If there is no response and the body was refused, sets the response to that.
+---If there is no response and the body was refused, makes the refusal the response.
 ---@private
 function Response:set_refusal() end
 
@@ -179,7 +179,7 @@ function Events:comment(text) end
 
 ---Waits until the stream has ended. Raises if another task waits on the stream already.
 ---@param seconds? number maximum wait; default: no timeout
----@return false? ok false after the time, otherwise nil
+---@return false? ok false if the time has passed, otherwise nil
 ---@return string reason `"closed"` or `"timeout"`
 function Events:wait(seconds) end
 

@@ -12,8 +12,8 @@ local webservice = {}
 ---@class lio.WebServiceConf
 ---@field addr? string address, or `unix:/path`; default `127.0.0.1`
 ---@field port? integer 0 to 65535; required unless `addr` is a unix address
----@field mode? "direct"|"redirect" default `"direct"`; `"redirect"`: a tunnel has the sockets
----@field home? string folder served at `/`, in the form of `route`
+---@field mode? "direct"|"redirect" default `"direct"`; `"redirect"`: a tunnel owns the sockets of the clients
+---@field home? string folder served at `/`, as in `route`
 ---@field route? table<string, string> folders by path: `"localfs:path"`, or a path
 ---@field cgi? table<string, string> modules by path: `"module|name"`, or `"module"`
 ---@field tunnel? integer|string address or name of the tunnel's service; default: the caller; only in redirect mode
@@ -30,8 +30,8 @@ function webservice.start(conf) end
 ---service ends.
 function webservice.quit() end
 
----The request `tunnel_data`, from a tunnel: bytes of a client. An unknown session starts a new one. Returns when the
----server has taken the bytes.
+---The request `tunnel_data`, from a tunnel: passes bytes of a client to the server, and returns when the server has
+---taken them. An unknown session starts a new session.
 ---@param session integer|string
 ---@param data string
 ---@return boolean taken

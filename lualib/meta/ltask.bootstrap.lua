@@ -12,10 +12,10 @@ local bootstrap = {}
 ---@param config ltask.CoreConfig
 function bootstrap.init(config) end
 
----Does nothing: timers need no help.
+---Does nothing: timers need no preparation.
 function bootstrap.init_timer() end
 
----Does nothing: sockets need no help.
+---Does nothing: sockets need no preparation.
 function bootstrap.init_socket() end
 
 ---Checks that root is service 1. Raises for another number.
@@ -43,7 +43,7 @@ function bootstrap.new_thread(id) end
 ---@return lightuserdata early for `new_service_preinit`
 function bootstrap.preinit(source) end
 
----Turns such a VM into a service. From then on its main function is resumed without a value (G1).
+---Turns a VM of `preinit` into a service. From then on its main function is resumed without a value (G1).
 ---@param label string
 ---@param id ltask.Address 0: the next free number
 ---@param early lightuserdata the result of `preinit`
@@ -81,7 +81,7 @@ function bootstrap.deinit() end
 function bootstrap.external_sender(context) end
 
 ---Returns a C function that writes to the log from any thread: `void f(void *log, void *data, size_t size)`. `data` is
----a block of `malloc`, packed; the log owns it afterwards.
+---a packed block that `malloc` has allocated; the log owns it afterwards.
 ---@param context? lightuserdata
 ---@return lightuserdata f
 ---@return lightuserdata log
@@ -101,7 +101,7 @@ function bootstrap.pushlog(pointer, size) end
 function bootstrap.poplog() end
 
 ---Returns the reason why a system of `ltask.start` could not start. `ltask.start` raises it.
----@return string? reason nil if it has started, or has not tried yet
+---@return string? reason nil if the system has started, or has not tried yet
 function bootstrap.boot_failure() end
 
 ---Packs values; see `ltask.pack`.
@@ -139,8 +139,8 @@ function bootstrap.remove(pointer, size) end
 ---The scheduler's own settings. A value out of its range raises.
 ---@class ltask.CoreConfig
 ---@field worker? integer threads that run services, 1 to 256; default: the number of cores minus one, at least 1
----@field queue? integer requests that a mailbox holds, 1 to 2^24; default 4096
----@field queue_sending? integer messages that an exclusive service may have waiting (G1), 1 to 2^24; default 4096
+---@field queue? integer maximum requests in a mailbox, 1 to 2^24; default 4096
+---@field queue_sending? integer maximum messages in an exclusive service's sending queue (G1), 1 to 2^24; default 4096
 ---@field max_service? integer services at a time, 2 to 2^20; default 65536
 ---@field external_queue? integer external messages that may wait, 1 to 2^24; default 4096
 ---@field log_queue? integer lines that may wait for the logger; further lines are dropped; 1 to 2^24; default 131072

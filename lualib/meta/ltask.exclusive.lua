@@ -3,8 +3,8 @@
 -- from them.
 
 ---Calls for exclusive services (G1): the configuration gives each of them its own thread. The main function of an
----exclusive service is resumed after each yield, with or without a message, and blocks by itself. In any other service,
----`require` of this module raises.
+---exclusive service is resumed after each yield, with or without a message, and must block when it has nothing to do.
+---In any other service, `require` of this module raises.
 ---@class ltask.exclusive
 local exclusive = {}
 
@@ -22,22 +22,22 @@ function exclusive.send(to, session, type, pointer, size) end
 ---@return fun() deliver
 function exclusive.scheduling() end
 
----Does nothing: timers need no help.
+---Does nothing, because the scheduler runs the timers.
 ---@param blocked? table
 ---@return table blocked empty
 function exclusive.timer_update(blocked) end
 
----Blocks the thread. The end of the system ends the call early.
+---Blocks the thread. Returns early if the system ends.
 ---@param milliseconds number a negative number counts as 0
 function exclusive.sleep(milliseconds) end
 
----Returns the descriptor of this service. It is readable when messages have arrived, and at the beginning. Raises at a
----second call.
+---Returns the descriptor of this service. It is readable at first, and when messages have arrived. A second call
+---raises.
 ---@return fun(): true wait blocks until the descriptor is readable, and makes it unreadable
 ---@return lightuserdata descriptor
 function exclusive.eventinit() end
 
----Replaces the descriptor of `eventinit`, which is closed, by a new one.
+---Closes the descriptor of `eventinit` and returns a new one.
 ---@return lightuserdata descriptor
 function exclusive.eventreset() end
 

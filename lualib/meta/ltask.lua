@@ -3,7 +3,7 @@
 -- More than 400 lines: a module has one file of definitions, and each function of `ltask` is defined here.
 
 ---The scheduler, inside a service: services call each other, wait, and set timers. docs/ltask.md is the manual. It
----describes the differences between the generations of the API: G1 is ltask of early 2024, G2 is today's.
+---describes the differences between the generations of the API: G1 is ltask of early 2024, G2 is the current ltask.
 ---
 ---Outside of a service there are only `pack`, `unpack`, `unpack_remove`, `remove` and `start`. A function is added to
 ---the table when it is first used, so `pairs` does not list all functions.
@@ -28,7 +28,7 @@ local ltask = {}
 function ltask.call(addr, ...) end
 
 ---Sends a request without an answer. Raises `{service:N} is busy` if the mailbox is full; after `on_full "wait"`, waits
----until there is room.
+---until the mailbox accepts the request.
 ---@param addr ltask.Address
 ---@param ... any the name of the request and its arguments
 ---@return boolean taken false if the service is dead
@@ -81,7 +81,7 @@ function ltask.raise_error(addr, session, message) end
 function ltask.error(addr, session, err) end
 
 ---Waits, in another coroutine, for the answer to a session of this service. Then wakes the coroutine `what`, or calls
----the function `what`, with type, pointer and size of the answer.
+---the function `what` with the type, the pointer and the size of the answer.
 ---@param session integer
 ---@param what thread|fun(type: integer, message: lightuserdata, size: integer)
 function ltask.suspend(session, what) end
@@ -97,7 +97,8 @@ function ltask.request(one) end
 
 ---Runs functions concurrently: `for one, result in ltask.parallel{ { f, … }, … } do`. The loop gets the results in the
 ---order in which the functions end. If the loop is left early, the functions that still run are killed. With
----`generation = 1`, the loop gets the results themselves instead of a table, and an error is raised at its end.
+---`generation = 1`, the loop gets the results themselves instead of a table, and the first error is raised when the
+---loop has ended.
 ---@param list table[] each with a function, its arguments, and optional fields for the caller
 ---@return fun(): table?, ltask.ParallelResult iterator yields the element of the list and its result
 function ltask.parallel(list) end
@@ -110,7 +111,8 @@ function ltask.parallel(list) end
 ---@return thread co
 function ltask.fork(f, ...) end
 
----Suspends the running coroutine until another one wakes the token. Raises if a coroutine waits on the token already.
+---Suspends the running coroutine until another coroutine wakes the token. Raises if a coroutine waits on the token
+---already.
 ---@param token? any any value except nil and NaN; default: the running coroutine
 ---@return any ... the values passed to `wakeup`
 function ltask.wait(token) end
@@ -152,11 +154,12 @@ function ltask.running() end
 ---@return thread token
 function ltask.current_token() end
 
----Suspends the running coroutine. 0 or less handles the messages first that have arrived already. Never returns early.
+---Suspends the running coroutine. With 0 or less, the messages that have arrived already are handled first. Never
+---returns early.
 ---@param centiseconds number rounded up
 function ltask.sleep(centiseconds) end
 
----Runs a function in a new coroutine after the time.
+---Runs a function in a new coroutine when the time has passed.
 ---@param centiseconds number rounded up
 ---@param f function
 function ltask.timeout(centiseconds, f) end
@@ -180,13 +183,13 @@ function ltask.spawn(name, ...) end
 ---@return ltask.Address addr
 function ltask.spawn_service(t) end
 
----Finds the unique service of that name, or creates it. Unique services do not keep the system running.
+---Finds the unique service with this name, or creates it. Unique services do not keep the system running.
 ---@param name string
 ---@param ... any the arguments of the file, if the service is created
 ---@return ltask.Address addr
 function ltask.uniqueservice(name, ...) end
 
----Finds the service of that name. Waits until it exists.
+---Finds the service with this name. Waits until the service exists.
 ---@param name string
 ---@return ltask.Address addr
 function ltask.queryservice(name) end
@@ -202,7 +205,7 @@ function ltask.kill(addr) end
 
 ---Returns, or sets, the path on which services are found from now on.
 ---@param path? string templates with `?`, as in `package.path`
----@return string path the path in force
+---@return string path the current path
 function ltask.servicepath(path) end
 
 ---Ends this service: runs its request handler `quit`, if it has one, and answers its open requests with an error.
@@ -249,13 +252,13 @@ function ltask.mainthread_yield() end
 
 -- Services that block
 
----Returns an event descriptor of this service. It is readable when messages have arrived, and at the beginning. From
----its next slice on, the service runs on its own thread. Raises at a second call.
+---Returns an event descriptor of this service. It is readable at first, and when messages have arrived. From its next
+---slice on, the service runs on its own thread. A second call raises.
 ---@return fun(): true wait blocks until the descriptor is readable, and makes it unreadable
 ---@return lightuserdata descriptor
 function ltask.eventinit() end
 
----Replaces the descriptor of `eventinit`, which is closed, by a new one.
+---Closes the descriptor of `eventinit` and returns a new one.
 ---@return lightuserdata descriptor
 function ltask.eventreset() end
 
@@ -263,13 +266,13 @@ function ltask.eventreset() end
 ---@param f? fun() nil: the service blocks until a message arrives
 function ltask.idle_handler(f) end
 
----Wakes a service that waits for its event descriptor, without a message.
+---Wakes a service that waits for its event descriptor, without sending a message.
 ---@param id ltask.Address
 ---@return boolean found
 function ltask.touch_service(id) end
 
 ---Handles the messages that have arrived, for a main function with its own loop. Raises anywhere else.
----@return boolean ended whether the service is to end
+---@return boolean ended whether the service should end
 function ltask.schedule_message() end
 
 ---Runs the coroutines that were woken or forked (G1). For the main function; raises in another coroutine.
@@ -277,7 +280,7 @@ function ltask.dispatch_wakeup() end
 
 -- Time
 
----Returns the time since the epoch, in both units.
+---Returns the time since the epoch, in seconds and in centiseconds.
 ---@return integer seconds
 ---@return integer centiseconds
 function ltask.now() end
@@ -294,17 +297,17 @@ function ltask.counter() end
 ---@return number seconds
 function ltask.cpucost() end
 
----Sets a timer: after the time, service 0 sends a RESPONSE with that session.
+---Sets a timer: when the time has passed, service 0 sends a RESPONSE with the session to this service.
 ---@param session integer
 ---@param centiseconds number rounded up; 0 or less: after the messages that have arrived already
 function ltask.timer_add(session, centiseconds) end
 
----Empties the table. Timers need no help (G2).
+---Empties the table. Does nothing else, because the scheduler runs the timers (G2).
 ---@param t table
 ---@return table t
 function ltask.timer_update(t) end
 
----Blocks the thread. The end of the system ends the call early.
+---Blocks the thread. Returns early if the system ends.
 ---@param milliseconds number a negative number counts as 0
 function ltask.timer_sleep(milliseconds) end
 
@@ -323,8 +326,8 @@ function ltask.pushlog(pointer, size) end
 function ltask.poplog() end
 
 ---Returns a C function that writes to the log from any thread:
----`void f(void *log, uint32_t id, void *data, size_t size)`. `data` is a block of `malloc`, packed; the log owns it
----afterwards.
+---`void f(void *log, uint32_t id, void *data, size_t size)`. `data` is a packed block that `malloc` has allocated; the
+---log owns it afterwards.
 ---@return lightuserdata f
 ---@return lightuserdata log
 function ltask.get_pushlog() end
@@ -358,7 +361,7 @@ function ltask.backtrace() end
 function ltask.pack(...) end
 
 ---Unpacks values without freeing them. Raises if the bytes are corrupt, or if a string contains a light userdata or a
----function: only the pointer and the size from `pack` may contain addresses, because any code can make a string.
+---function. Addresses are accepted only from the pointer and the size of `pack`, because any code can make a string.
 ---@param pointer lightuserdata|string
 ---@param size? integer not for a string
 ---@return any ...
@@ -432,7 +435,7 @@ function Log.error(...) end
 
 ---The result of a function of `parallel`: a list of its results, or an error.
 ---@class ltask.ParallelResult
----@field error? any the error that it raised
+---@field error? any the error that the function raised
 ---@field rethrow? fun() raises that error
 
 ---Requests that are sent without waiting; `wait` waits for all of them.
@@ -460,7 +463,7 @@ function Requests:add(one) end
 
 ---Sends the added requests and iterates over the answers: `for one, results in r:select() do`. A request that failed
 ---has no results, and `one.error` is its error. The loop ends when all requests are answered or the time has passed.
----@param timeout? number centiseconds for all of them; default: no timeout
+---@param timeout? number centiseconds for all requests together; default: no timeout
 ---@return fun(): table?, table? iterator
 function Requests:select(timeout) end
 

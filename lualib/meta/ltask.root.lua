@@ -7,7 +7,7 @@
 ---@class ltask.root
 local root = {}
 
----Creates the service of a number. Without a chunk name (G1), a source that begins with `@` names a file, and a failure
+---Creates the service `id`. Without a chunk name (G1), a source that begins with `@` names a file, and a failure
 ---raises.
 ---@param id ltask.Address
 ---@param label string
@@ -18,8 +18,8 @@ local root = {}
 ---@return string? message
 function root.init_service(id, label, source, chunkname, worker) end
 
----Closes a service that has died, or kills a service: at once, or, if it is running, at the end of its slice, with a
----signal. Raises for root itself.
+---Closes a service that has died, or kills a service. A service that is running dies at the end of its slice; root then
+---gets a signal. Raises for root itself.
 ---@param id ltask.Address
 ---@return integer[] unanswered from, session, from, session, … of the requests that the service has not answered
 function root.close_service(id) end

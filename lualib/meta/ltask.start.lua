@@ -7,8 +7,8 @@
 local start = {}
 
 ---Runs a system until it has ended. Raises for a mistake in the table before anything runs. If a part of the system
----could not start (a bootstrap or exclusive service, the logger, `preload` or `root_initfunc`), raises that after the
----system has ended.
+---could not start (a bootstrap or exclusive service, the logger, `preload` or `root_initfunc`), raises the error of
+---that part after the system has ended.
 ---@param config ltask.Config
 ---@return integer code the exit code
 function start.start(config) end
@@ -29,9 +29,9 @@ function start.start(config) end
 ---@field grace? number seconds that services have to quit; default 10
 ---@field mainthread? fun(context: lightuserdata) runs on the main thread while the system runs (G2)
 ---@field root_initfunc? string Lua text that runs in root first, with the table of its requests as argument (G2)
----@field init_service? string accepted and not needed
----@field root? table accepted and not needed
----@field timer? any accepted and not needed
+---@field init_service? string accepted and ignored
+---@field root? table accepted and ignored
+---@field timer? any accepted and ignored
 
 ---The description of a service.
 ---@class ltask.ServiceEntry

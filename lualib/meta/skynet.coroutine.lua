@@ -2,8 +2,8 @@
 -- Definitions of `skynet.coroutine` for the Lua language server. docs/build.lua generates docs/api/skynet.coroutine.md
 -- from them.
 
----Coroutines that may wait in skynet functions. On this scheduler all coroutines may do that; this module has the names
----and statuses of skynet.
+---Coroutines that may wait in skynet functions. On this scheduler all coroutines may do so; this module provides the
+---names and statuses of skynet.
 ---@class skynet.coroutine
 local library = {}
 
@@ -44,7 +44,7 @@ function library.isyieldable(co) end
 ---@return boolean is_main whether it is the main coroutine of the VM
 function library.running() end
 
----Returns the coroutine of the service that resumed a coroutine.
+---Returns the coroutine of the service in which a coroutine was last resumed.
 ---@param co? thread default: the running coroutine
 ---@return thread owner
 ---@return boolean is_owner whether `co` is itself a coroutine of the service

@@ -37,9 +37,9 @@ local skynet = {}
 -- Services
 
 ---Makes this a skynet service, and runs its start function when its file has run. In a service that was not created by
----`newservice` or `skynet.start`, and in a script under `lio --service`, the start function runs at once. Raises at a
----second call.
----@param f fun() the start function; may wait; the creator of the service waits for its end
+---`newservice` or `skynet.start`, and in a script under `lio --service`, the start function runs at once. A second call
+---raises.
+---@param f fun() the start function; may wait; the creator of the service waits until it has ended
 function skynet.start(f) end
 
 ---Adds a function that runs before the start function. If the start function has begun, runs `f` at once.
@@ -64,36 +64,36 @@ function skynet.kill(addr) end
 ---Ends the system.
 function skynet.abort() end
 
----Creates a service and waits until its start function has returned. Raises its error. Also raises if there is no such
----file.
+---Creates a service and waits until its start function has returned. Raises if the start function raises, or if there
+---is no such file.
 ---@param name string a file of the service path; a dot means a folder
 ---@param ... any the arguments of the file; they keep their types
 ---@return integer addr
 function skynet.newservice(name, ...) end
 
----Finds the unique service of that name, or creates it as `newservice` does.
+---Finds the unique service with this name, or creates it as `newservice` does.
 ---@param name string
 ---@param ... any the arguments of the file, if the service is created
 ---@return integer addr
 function skynet.uniqueservice(name, ...) end
 
----Finds the unique service of that name. Waits until it exists.
+---Finds the unique service with this name. Waits until the service exists.
 ---@param name string
 ---@return integer addr
 function skynet.queryservice(name) end
 
----Finds the service with a name of `name` or `register`.
+---Finds a service by a name that `name` or `register` has set.
 ---@param name string
----@return integer? addr nil if there is none
+---@return integer? addr nil if no service has the name
 function skynet.localname(name) end
 
 ---Gives a service a name until it ends. Raises if another service has the name, or there is no such service.
----@param name string may begin with a point; not a number
+---@param name string may begin with a dot; not a number
 ---@param addr skynet.Address
 function skynet.name(name, addr) end
 
 ---Gives this service a name until it ends. Raises if another service has the name.
----@param name string may begin with a point; not a number
+---@param name string may begin with a dot; not a number
 function skynet.register(name) end
 
 ---Returns the address of this service.
@@ -105,7 +105,7 @@ function skynet.self() end
 ---@return string text a number as `":%08x"`
 function skynet.address(addr) end
 
----Reads a value of the configuration, or of `setenv`.
+---Returns a value of the configuration, or a value that `setenv` has set.
 ---@param key string
 ---@return string? value
 function skynet.getenv(key) end
@@ -128,7 +128,7 @@ function skynet.register_protocol(class) end
 function skynet.dispatch(typename, f) end
 
 ---Sends a request to a service and waits for the answer. Raises the error of the request, or `{service:N} is dead`.
----Also raises if there is no service of that name.
+---Also raises if no service has the name.
 ---@param addr skynet.Address
 ---@param typename string|integer the protocol
 ---@param ... any
@@ -156,7 +156,7 @@ function Request:add(one) end
 
 ---Sends the calls and iterates over their answers as they arrive: `for one, answer in r:select() do`. `one` is the
 ---table that was added; `answer` is the list of values, or false if the call failed. The loop ends when all answers
----have arrived, or when the time has passed; answers that arrive after the loop are discarded. Raises at a second call.
+---have arrived, or when the time has passed; answers that arrive after the loop are discarded. A second call raises.
 ---@param centiseconds? number default: no limit
 ---@return fun(): table?, table|false|nil
 function Request:select(centiseconds) end
@@ -193,8 +193,8 @@ function skynet.rawcall(addr, typename, msg, sz) end
 ---@return string? message
 function skynet.rawsend(addr, typename, msg, sz) end
 
----Answers the request that this coroutine handles. Raises if there is none, or it has been answered.
----@param msg? string|lightuserdata the result of `pack` or `packstring`; the answer owns it afterwards; default: none
+---Answers the request that this coroutine handles. Raises if it handles no request, or has answered it already.
+---@param msg? string|lightuserdata the result of `pack` or `packstring`; the answer owns it afterwards; nil: no values
 ---@param sz? integer not for a string
 ---@return boolean taken false if no answer is expected, or the sender is dead
 function skynet.ret(msg, sz) end
@@ -205,14 +205,14 @@ function skynet.ret(msg, sz) end
 function skynet.retpack(...) end
 
 ---Returns a function that answers the request later, from any coroutine of this service. Raises as `ret` does.
----@param packer? fun(...: any): string|lightuserdata, integer? default: that of the protocol
+---@param packer? fun(...: any): string|lightuserdata, integer? default: the `pack` of the protocol
 ---@return skynet.Answer answer
 function skynet.response(packer) end
 
 ---Leaves the request that this coroutine handles unanswered, without an entry in the log.
 function skynet.ignoreret() end
 
----Returns the session and the sender of the request that this coroutine handles. Returns nothing if it handles none.
+---Returns the session and the sender of the request that this coroutine handles; nothing if it handles no request.
 ---@return integer? session 0 if no answer is expected
 ---@return integer? address
 function skynet.context() end
@@ -250,41 +250,41 @@ function skynet.trash(msg, sz) end
 -- Coroutines
 
 ---Creates a coroutine. It runs after the running coroutine suspends, after the coroutines that were woken, and after
----those that were forked before.
+---the coroutines that were forked earlier.
 ---@param f function
 ---@param ... any the arguments of `f`
 ---@return thread co
 function skynet.fork(f, ...) end
 
----Suspends the running coroutine until the time has passed or another one wakes the token. Raises if a coroutine sleeps
----or waits on the token already.
----@param centiseconds number rounded up; 0: until the messages that have arrived are handled
+---Suspends the running coroutine until the time has passed or another coroutine wakes the token. Raises if a coroutine
+---sleeps or waits on the token already.
+---@param centiseconds number rounded up; 0: only until the messages that have arrived are handled
 ---@param token? any default: the running coroutine
 ---@return "BREAK"? broken if it was woken
 function skynet.sleep(centiseconds, token) end
 
----Handles the messages first that have arrived already: `sleep(0)`.
+---Lets the messages that have arrived already be handled first: `sleep(0)`.
 ---@return "BREAK"? broken
 function skynet.yield() end
 
----Suspends the running coroutine until another one wakes the token. Raises if a coroutine sleeps or waits on the token
----already.
+---Suspends the running coroutine until another coroutine wakes the token. Raises if a coroutine sleeps or waits on the
+---token already.
 ---@param token? any default: the running coroutine
 function skynet.wait(token) end
 
----Wakes the coroutine that sleeps or waits on the token. It runs after the running coroutine suspends, in the order of
----the wakeups.
+---Wakes the coroutine that sleeps or waits on the token. The woken coroutines run after the running coroutine suspends,
+---in the order of the wakeups.
 ---@param token any
 ---@return true? woken nothing if no coroutine sleeps or waits on the token
 function skynet.wakeup(token) end
 
----Runs a function in a new coroutine after the time.
+---Runs a function in a new coroutine when the time has passed.
 ---@param centiseconds number rounded up
 ---@param f fun()
 ---@return thread co for `killthread`
 function skynet.timeout(centiseconds, f) end
 
----Sets whether `task` reports for coroutines of `timeout` where they were created.
+---Sets whether `task` reports where the coroutines of `timeout` were created.
 ---@param on? boolean
 function skynet.trace_timeout(on) end
 
@@ -296,16 +296,16 @@ function skynet.trace_timeout(on) end
 ---@return any result
 function skynet.task(what) end
 
----Returns the tracebacks of the waiting coroutines, each different one once.
----@return table<string, string> tracebacks the keys have the number of coroutines and their sessions
+---Returns the different tracebacks of the waiting coroutines.
+---@return table<string, string> tracebacks by the number of coroutines and their sessions, as text
 function skynet.uniqtask() end
 
 ---Closes a coroutine of this service. If it handles a request, the sender receives an error.
 ---@param which thread|integer|string the coroutine, its session, or a part of its name
----@return thread? co nil if there is none, or it is running
+---@return thread? co nil if there is no such coroutine, or if it is running
 function skynet.killthread(which) end
 
----Makes all calls that wait for an answer of a service raise. This service's answers to it are discarded.
+---Makes all calls that wait for an answer from a service raise. This service's answers to that service are discarded.
 ---@param addr skynet.Address
 function skynet.term(addr) end
 

@@ -7,9 +7,10 @@
 ---@overload fun(): skynet.Section
 local queue = {}
 
----Runs `f(…)` after the earlier calls of the section have ended, and returns its results. While `f` waits, no other
----call enters. The section is also released if `f` raises, which the call passes on, or its coroutine is closed. Inside
----`f`, the same handler or fork may enter again, even from coroutines that it created.
+---Runs `f(…)` after the earlier calls of the section have ended, and returns the results of `f`. While `f` waits, no
+---other call enters the section. If `f` raises, the section is released and the call raises the error; if the coroutine
+---of `f` is closed, the section is released too. Inside `f`, the same handler or fork may enter again, even from
+---coroutines that it created.
 ---@alias skynet.Section fun(f: function, ...: any): any
 
 ---Creates a section.

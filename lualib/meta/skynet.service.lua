@@ -6,20 +6,20 @@
 ---@class skynet.service
 local service = {}
 
----Finds the unique service of that name, or creates it. Raises the error of its main function. The function runs in its
----own VM: it must not refer to local variables outside of it, or the call raises.
+---Finds the unique service with this name, or creates it. If its main function raises, raises the error. The function
+---runs in a separate VM: it must not refer to local variables outside of it, otherwise the call raises.
 ---@param name string
 ---@param f function|string the main function of the service, or its source
 ---@param ... any the arguments of `f`, if the service is created
 ---@return integer addr
 function service.new(name, f, ...) end
 
----Finds the unique service of that name. Waits until it exists.
+---Finds the unique service with this name. Waits until the service exists.
 ---@param name string
 ---@return integer addr
 function service.query(name) end
 
----Ends the service of that name and waits for its end. The name is free at once.
+---Ends the service with this name and waits until it has ended. The name is free at once.
 ---@param name string
 ---@return boolean found
 function service.close(name) end

@@ -12,7 +12,7 @@ local SYSTEM <const> = 0 -- a type of message
 boot.init {}
 boot.new_service("root", "@" .. folder .. "service.lua", ROOT)
 
--- A service runs when it has a message. Without this one it would wait forever.
+-- A service runs when it has a message. Without this message it would wait forever.
 local message, size = boot.pack("init", { name = "root" })
 boot.post_message { from = ROOT, to = ROOT, session = 0, type = SYSTEM, message = message, size = size }
 

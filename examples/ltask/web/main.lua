@@ -25,7 +25,7 @@ app:get("/primes/:limit", function(req, res)
   return { limit = limit, count = ltask.call(service, "count", limit), service = service }
 end)
 
--- The scheduler's statistics of each service.
+-- Returns the scheduler's statistics of each service.
 app:get("/stat", function(req, res)
   local list = {}
   for id, figures in pairs(ltask.call(1, "stat")) do

@@ -1,4 +1,4 @@
--- A service of main.lua: counts primes, which takes long.
+-- A service of main.lua: counts primes, which takes a long time.
 
 local S = {}
 

@@ -1,8 +1,8 @@
--- `lio.http.client`: requests to HTTP servers. The calling task waits, the thread does not.
+-- `lio.http.client`: requests to HTTP servers. A request blocks the calling task, not the thread.
 --
 -- A client keeps connections for later requests to the same server; `client.get` and the other functions of the module
 -- share one client. Failures outside of the program are results, `nil, message, code`; misuse raises. Every wait ends:
--- by a timeout, the end of the connection, or `close`.
+-- by a timeout, by the end of the connection, or by `close`.
 
 local misuse = require "lio.misuse"
 local options = require "lio.options"
@@ -15,7 +15,7 @@ local M = {}
 local seconds <const> = options.either(options.seconds, options.rule("false for no limit", options.is_false.test))
 local count <const> = options.number(0)
 
--- The options of a client and of each of its requests.
+-- The options of clients and of requests.
 local SHARED_OPTIONS <const> = {
   timeout = seconds,
   connect_timeout = seconds,
@@ -86,7 +86,8 @@ end
 
 -- `client:request(options)` returns a response; or nil, message, code. Codes: `"timeout"`, `"closed"`, `"reset"`,
 -- `"refused"`, `"unresolved"` and other codes of `lio.net`; `"url"`, `"tls"`, `"protocol"` (a malformed response),
--- `"truncated"`, `"too long"`, `"corrupt"` (a coded body), `"redirect"`, `"body"` (of the request).
+-- `"truncated"`, `"too long"`, `"corrupt"` (the body cannot be decoded), `"redirect"`, `"body"` (the request's body is
+-- faulty).
 function Client:request(opts)
   check_client(self, "request")
   misuse.check("request", 1, opts, "table")
@@ -115,7 +116,7 @@ function Client:close_idle()
   self.pool:close_idle()
 end
 
--- `client:close()`: ends all requests and connections. Later requests return `nil, "closed", "closed"`.
+-- `client:close()`: fails all requests and closes all connections. Later requests return `nil, "closed", "closed"`.
 function Client:close()
   check_client(self, "close")
   self.pool:close()
@@ -147,7 +148,7 @@ function M.new(opts)
   return setmetatable({ options = all, base = base, pool = pool }, Client)
 end
 
--- The client of the functions of the module, made at the first request.
+-- The client that the functions of the module share, created when it is first needed.
 local shared_client
 
 local function get_shared_client()

@@ -1,5 +1,5 @@
--- `allow(methods)`: the value of `Allow` (RFC 9110 section 10.2.1) for a path with these methods, a set of names.
--- GET implies HEAD, and every path has OPTIONS. Used by web/routing.lua and webservice/cgi.lua.
+-- `allow(methods)` returns the value of `Allow` (RFC 9110 section 10.2.1) for a path. `methods`: the set of the path's
+-- methods. GET implies HEAD, and every path has OPTIONS. Used by web/routing.lua and webservice/cgi.lua.
 
 return function(methods)
   local names = {}

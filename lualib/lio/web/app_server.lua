@@ -3,7 +3,7 @@
 --
 -- Connections, requests and responses are native (`http.server`, see src/http/server). Tasks run `http.serve`, which
 -- calls the handlers. A task serves one request after another; when a handler waits, its task waits too, and another
--- task serves the remaining requests. So coroutines change once per round of the loop, not once per request.
+-- task serves the remaining requests. So the coroutine is switched once per round of the loop, not once per request.
 
 local dispatch = require "lio.web.dispatch"
 local exchanges = require "lio.web.exchange"
@@ -21,16 +21,17 @@ local READ <const> = 1
 
 local M = {}
 
--- Fields: `app`, `driver`, `server` (the native server), `stopping`, `closed`, `socket` (that listens), `on_leave`
--- (called when a connection has been removed), `timer`, `idle_task` (a serving task that has ended), `unflushed`
--- (functions to call before the loop waits, by request), and `exchanges`, by request.
+-- Fields: `app`, `driver`, `server` (the native server), `stopping`, `closed`, `socket` (the listening socket),
+-- `on_leave` (called when a connection has been removed), `timer`, `idle_task` (the state of a serving task that has
+-- ended, for reuse), `unflushed` (functions to call before the loop waits, by request id), and `exchanges`, by request
+-- id.
 local AppServer = {}
 AppServer.__index = AppServer
 
 -- Tasks ------------------------------------------------------------------------------------------------
 
--- The state of a serving task: a native dispatcher. As a closing value it closes the connection of a task that is
--- killed within a request, which no other task would answer.
+-- The state of a serving task: a native dispatcher. If the task is killed during a request, `__close` closes the
+-- connection, because no other task would answer the request.
 local ServingTask = {}
 ServingTask.__index = ServingTask
 
@@ -39,7 +40,7 @@ function ServingTask.__close(task)
   if id then dispatch.abandon(task.app_server, id) end
 end
 
--- Serves requests, as a task, until none is ready.
+-- The function of a serving task: serves requests until none is ready.
 local function serve_ready(app_server)
   local task <close> = app_server.idle_task
     or setmetatable({ app_server = app_server, dispatcher = app_server.server:dispatcher() }, ServingTask)
@@ -48,15 +49,15 @@ local function serve_ready(app_server)
   app_server.idle_task = task
 end
 
--- Serves requests as one of several tasks that run later: if a handler waits, the next of them serves the remaining
--- requests.
+-- The function of a serving task that runs later. If there is more work, starts the next such task, which serves the
+-- remaining requests if a handler waits here.
 local function serve_later(app_server)
   if app_server.server:work_count() > 1 then app_server.driver.scheduler.start(serve_later, app_server) end
   serve_ready(app_server)
 end
 
--- Serves the requests that are ready. Called outside of tasks, where a started task runs at once, if the scheduler can
--- do that.
+-- Serves the requests that are ready. Called outside of tasks, where a started task runs at once if the scheduler
+-- supports that.
 function AppServer:serve()
   local scheduler, server = self.driver.scheduler, self.server
   if not scheduler.starts_at_once then
@@ -75,7 +76,7 @@ end
 
 -- The loop ---------------------------------------------------------------------------------------------
 
--- The loop is about to wait.
+-- Called when the loop is about to wait.
 function AppServer:before_wait()
   local id, before = next(self.unflushed)
   while id do
@@ -88,19 +89,19 @@ function AppServer:before_wait()
   if self.closed then self:leave() end
 end
 
--- The loop has handled the events of a round.
+-- Called when the loop has handled the events of a round.
 function AppServer:after_events()
   local has_work, needs_accept = self.server:take_events()
   if needs_accept then self.driver:dispatch(self.socket, READ) end
   if has_work then self:serve() end
 end
 
--- The timer has fired.
+-- Called when the timer fires.
 function AppServer:expired()
   if self.server:expire() then self:serve() end
 end
 
--- The loop forgets a server that has been stopped when its last connection has ended.
+-- Removes a closed server from the loop when its last connection has ended.
 function AppServer:leave()
   if self.server:count() > 0 then return end
   self.driver:remove_hooks(self)
@@ -113,7 +114,7 @@ function AppServer:count() return self.server:count() end
 
 function AppServer:is_full() return self.server:is_full() end
 
--- `on_leave` is called when the next connection has been removed.
+-- Requests a call of `on_leave` when the next connection has been removed.
 function AppServer:notify_leave() self.server:notify_next_close() end
 
 function AppServer:listen(socket)
@@ -121,15 +122,15 @@ function AppServer:listen(socket)
   self.server:listen(socket)
 end
 
--- Returns true if it has accepted connections, or has no room for them; false if no peer waits, and the socket is
--- armed; or nil, message, code.
+-- Accepts waiting peers. Returns true if it has accepted connections, or if the server is full; false if no peer waits,
+-- with the socket armed; or nil, message, code.
 function AppServer:accept()
   local more, message, code = self.server:accept()
   self:serve_soon()
   return more, message, code
 end
 
--- Accepts waiting peers even if the server is full. Returns whether more may wait.
+-- Accepts waiting peers even if the server is full. Returns whether more peers may wait.
 function AppServer:accept_waiting()
   local more = self.server:accept(true)
   self:serve_soon()
@@ -142,21 +143,21 @@ function AppServer:admit(c)
   self:serve_soon()
 end
 
--- A connection that a program has taken over was removed before.
+-- Does nothing, because a connection that a program takes over has already been removed.
 function AppServer.release() end
 
--- Called when the process is out of descriptors: closes a few idle connections that have had a response, to make room
--- for waiting peers.
+-- Called when the process is out of descriptors: closes a few idle connections that have had a response, so that
+-- waiting peers can be accepted.
 function AppServer:close_some_idle() self.server:close_some_idle() end
 
 -- Stopping ---------------------------------------------------------------------------------------------
 
--- A stop begins: requests that have arrived are answered, then connections close when they are idle.
+-- Begins to stop: requests that have arrived are answered, and connections are closed when they are idle.
 function AppServer:stop()
   self.stopping = true
   self.server:stop()
-  -- The loop receives the data that the system has. If another process listens already, there is time to announce the
-  -- end of the connection in a response.
+  -- Meanwhile the loop receives the data that has arrived. If another process listens already, the longer time lets
+  -- more clients learn from a response that the connection closes.
   self.driver:sleep(supervisor and supervisor.is_replaced() and 1 or 0.05)
   self.server:drain()
   for _, exchange in pairs(self.exchanges) do
@@ -166,7 +167,7 @@ function AppServer:stop()
   self:serve_soon()
 end
 
--- A stop ends: tasks that wait on a connection get "closed".
+-- Ends the stop: closes all connections. Tasks that wait on a connection get "closed".
 function AppServer:close()
   self.server:close()
   self.closed = true

@@ -1,8 +1,8 @@
--- `web.compress`: middleware that compresses response bodies if the client accepts that.
+-- `web.compress`: middleware that compresses response bodies for clients that accept a coding.
 --
 -- It decides just before the head is sent (`res:on_head`), so it handles every kind of body: a string is compressed as
--- a whole, pieces as they are written (`res.encoder`). A body that has a coding, or is a part of a file, is not
--- changed. The choice follows RFC 9110 section 12.5.3.
+-- a whole, other bodies piece by piece (`res.encoder`). A body that already has a coding, or that is a part of a file,
+-- is not changed. The coding is chosen as RFC 9110 section 12.5.3 specifies.
 
 local compress = require "lio.compress"
 local misuse = require "lio.misuse"
@@ -32,7 +32,7 @@ local function is_compressible(kind)
   return COMPRESSIBLE[kind] or kind:find "^text/" ~= nil or kind:find "%+json$" ~= nil or kind:find "%+xml$" ~= nil
 end
 
--- The quality of each coding in a field's value, by name.
+-- Returns the quality of each coding in a value of `Accept-Encoding`, by name.
 local function qualities(value)
   local found = {}
   for item in value:gmatch "[^,]+" do
@@ -47,8 +47,8 @@ local function qualities(value)
   return found
 end
 
--- The coding of `order` with the highest quality in an `Accept-Encoding`, the first of several; nil if the client
--- accepts none or prefers a body without coding.
+-- Returns the coding of `order` that has the highest quality in a value of `Accept-Encoding`; if several codings have
+-- it, the first of them. Nil if the client accepts none of them, or prefers an uncompressed body.
 local function choose(value, order)
   local accepted = qualities(value)
   local any = accepted["*"] or 0
@@ -57,7 +57,7 @@ local function choose(value, order)
     local quality = accepted[coding] or any
     if quality > best_quality then best, best_quality = coding, quality end
   end
-  -- `identity` has no quality unless it is named.
+  -- `identity` counts only if the client lists it.
   if best and (accepted.identity or 0) > best_quality then return nil end
   return best
 end
@@ -104,7 +104,7 @@ local function order_of(codings)
   return { table.unpack(codings) }
 end
 
--- The level by coding. Raises for a level that a coding does not have.
+-- Returns the level of each coding, by name. Raises if a coding does not have the level.
 local function levels_of(level)
   local levels = {}
   for _, coding in ipairs(ORDER) do
@@ -143,7 +143,7 @@ local function add_vary(res)
   res:header("Vary", vary .. ", Accept-Encoding")
 end
 
--- Whether the response may be compressed for any client.
+-- Reports whether the response may be compressed if the client accepts a coding.
 local function is_candidate(settings, res, body)
   if NO_BODY[res.code or 200] or res:get_header "content-encoding" or res:get_header "content-range" then
     return false
@@ -172,7 +172,7 @@ local function on_head(settings, req, res, body)
   weaken_etag(res)
   res:header("Content-Encoding", coding)
   res:header("Content-Length", nil)
-  -- Ranges and the checksum are those of the uncompressed body.
+  -- These fields describe the uncompressed body.
   res:header("Accept-Ranges", nil)
   res:header("Content-MD5", nil)
   if body then
@@ -182,9 +182,10 @@ local function on_head(settings, req, res, body)
   end
 end
 
--- `web.compress([options])` returns middleware. `min`: how many bytes a body of known length must have, 1024 by
--- default; `types`: a list of media types, `"text/*"` for a group, or a function of the type; `level`: 1 to 9, or a
--- table by coding; `codings`: the codings to use, the best first, of `"br"`, `"gzip"` and `"deflate"`.
+-- `web.compress([options])` returns middleware. `min`: the minimum length of a body whose length is known, in bytes,
+-- 1024 by default; `types`: a list of media types, `"text/*"` for a group, or a function that is called with a type and
+-- returns whether to compress; `level`: as for `compress.encoder`, or a table of levels by coding; `codings`: the
+-- codings to use, in order of preference, out of `"br"`, `"gzip"` and `"deflate"`.
 return function(opts)
   local settings = read_options(options.check("web.compress", 1, opts, OPTIONS))
   return function(req, res, next)

@@ -7,7 +7,7 @@ local options = require "lio.options"
 local COOKIE <const> = {
   path = options.string,
   domain = options.string,
-  max_age = options.rule("an integer of seconds", function(value) return math.tointeger(value) ~= nil end),
+  max_age = options.rule("an integer number of seconds", function(value) return math.tointeger(value) ~= nil end),
   expires = options.string,
   secure = options.boolean,
   http_only = options.boolean,

@@ -21,7 +21,7 @@ a:hover,a:focus{text-decoration:underline}
 p{color:var(--dim);font-size:.85rem}
 @media(max-width:34rem){.d{display:none}th,td{padding-block:.6rem}.n:nth-child(2){padding-right:0}}]]
 
--- Bytes that are not UTF-8, and control characters, are shown as question marks.
+-- Returns `text` as HTML. Control characters become question marks, and so do all non-ASCII bytes of malformed UTF-8.
 local function shown_text(text)
   if not utf8.len(text) then text = text:gsub("[\128-\255]", "?") end
   return html.escape((text:gsub("%c", "?")))
@@ -38,7 +38,7 @@ end
 
 local function row(entry)
   local slash = entry.kind == "directory" and "/" or ""
-  -- "./", so that a name with a colon is not a scheme.
+  -- With "./", a name that contains a colon is not read as a scheme.
   local link = "./" .. http.percent_encode(entry.name) .. slash
   local size = slash == "" and shown_size(entry.size) or "–"
   return ('<tr><td><a href="%s">%s%s</a><td class="n">%s<td class="n d">%s\n'):format(
@@ -46,8 +46,8 @@ local function row(entry)
 end
 
 -- `directory_listing(shown, path, entries, more, hidden)` returns the HTML page. `shown`: the decoded path of the
--- request; `path`: the part of it below the root, `""` for the root; `entries`, `more`: the results of `folder:list`;
--- `hidden`: whether names that begin with a dot are shown.
+-- request; `path`: the part of that path below the root, `""` for the root; `entries`, `more`: the results of
+-- `folder:list`; `hidden`: whether names that begin with a dot are shown.
 return function(shown, path, entries, more, hidden)
   local rows, files, folders = {}, 0, 0
   for _, entry in ipairs(entries) do

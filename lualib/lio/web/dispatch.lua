@@ -21,8 +21,8 @@ local M = {}
 
 -- Before the handler -----------------------------------------------------------------------------------
 
--- `choose_handler(app_server, req, res, route)` returns the handler of a request. `route`: its id, or 0 if none was
--- found.
+-- `choose_handler(app_server, req, res, route)` returns the handler of a request. `route`: the id of the route, or 0 if
+-- no route was found.
 function M.choose_handler(app_server, req, res, route)
   local app = app_server.app
   local handler = app.handlers[route]
@@ -46,7 +46,7 @@ local function run_end_hooks(exchange, req, res)
   end
 end
 
--- Frees what ends with the request: the temporary files of a form, and the file of the response; calls the hooks.
+-- Frees the temporary files of the form and the file of the response, and calls the functions of `res:on_end`.
 local function clean_up(exchange, req, res)
   exchange.needs_cleanup = false
   if exchange.form then
@@ -57,7 +57,7 @@ local function clean_up(exchange, req, res)
   if exchange.end_hooks then run_end_hooks(exchange, req, res) end
 end
 
--- Sends the response to a request whose handler has raised, or whose response cannot be sent.
+-- Sends an error response, because the handler has raised or its response could not be sent.
 local function send_error(exchange, req, res, err)
   handler_error.respond(exchange, req, res, err)
   if exchange.taken_over or exchange.aborted then return end
@@ -72,7 +72,7 @@ local function send_error(exchange, req, res, err)
   res:finish()
 end
 
--- Ends an exchange with its request. Returns whether the connection stays open.
+-- Ends the exchange of a request. Returns whether the connection stays open.
 local function end_exchange(exchange, res)
   if exchange.needs_cleanup then clean_up(exchange, res.request, res) end
   exchanges.remove(exchange)
@@ -114,14 +114,14 @@ end
 
 -- Waking -----------------------------------------------------------------------------------------------
 
--- The reasons of `notify`, by the native server's number, except that the connection is closed: the event that the
--- tasks wait for, and the result of their wait.
+-- For each reason of `notify`, by its number in the native server: the `event` whose waiting tasks are woken, and the
+-- `result` of their wait. The reason that the connection is closed is not in the list.
 local WAKE_UPS <const> = {
   [0] = { event = "read", result = true }, { event = "write", result = true }, { event = "end", result = true },
   { event = "read", result = "timeout" }, { event = "write", result = "timeout" },
 }
 
--- `notify(app_server, id, reason)`: wakes the tasks that wait on request `id`. Without a request: a connection was
+-- `notify(app_server, id, reason)`: wakes the tasks that wait on request `id`. If `id` is nil, a connection was
 -- removed.
 function M.notify(app_server, id, reason)
   if not id then return app_server.on_leave() end

@@ -1,15 +1,15 @@
--- The library's own responses to errors: a short text, or JSON for clients that accept nothing else; and the page with
--- traceback and source for `debug = true`. Called by web/handler_error.lua and web/routing.lua.
+-- The library's own responses to errors: a short text, or JSON for clients that accept JSON but no text; for
+-- `debug = true`, a page with the traceback and source lines. Called by web/handler_error.lua and web/routing.lua.
 
 local html = require "lio.web.html"
 local http = require "lio.http"
 
 local M = {}
 
--- Lines shown before and after the one with the error.
+-- How many lines are shown before and after the line of the error.
 local AROUND <const> = 5
 
--- Control characters are shown as replacement characters.
+-- Escapes text for HTML. Control characters become replacement characters.
 local function escape(text)
   return (html.escape(text):gsub("[%z\1-\8\11-\31\127]", "\u{FFFD}"))
 end
@@ -37,8 +37,9 @@ function M.for_status(req, status, headers)
   return status, reason .. "\n", headers
 end
 
--- Returns the path, the line number and the lines around it of the first place in a traceback whose file can be read.
--- `trace` must not have the error's message: a client may supply a part of that, and could choose the file.
+-- Finds the first line of a traceback whose source file can be read. Returns the path, the line number and the source
+-- lines around it. `trace` must not include the error's message, because a client may supply a part of the message and
+-- so choose the file.
 local function source_of(trace)
   for path, number in trace:gmatch "\n\t([^\n\t:]+):(%d+):" do
     local file = io.open(path, "r")
@@ -130,8 +131,8 @@ local function wants_html(req)
   return false
 end
 
--- `for_error(req, err, debug)` returns status, body, headers for an error of a handler, as `handler_error.catch`
--- returns it. `debug`: whether the response shows it.
+-- `for_error(req, err, debug)` returns status, body, headers for `err`, a caught error of `handler_error.catch`.
+-- `debug`: whether the response shows the error.
 function M.for_error(req, err, debug)
   if not debug then return M.for_status(req, 500) end
   local kind, body = "text/plain; charset=utf-8", nil

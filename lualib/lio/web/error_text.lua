@@ -1,15 +1,15 @@
--- Raised values as text, for the log of web/handler_error.lua. Of the metamethods only `__tostring` is called.
--- Invariant: a text on one line has no control characters, so that a value that a client has sent cannot begin a line
--- of the log.
+-- Converts raised values to text, for the log of web/handler_error.lua. `__tostring` is the only metamethod that is
+-- called. Invariant: the result of `on_one_line` has no control characters, so a value from a client cannot start a
+-- line of the log.
 
 local debug <const> = debug or require "lio.debug"
 
 local M = {}
 
--- How many levels of a table, entries of one table and bytes of a string are shown.
-local DEPTH <const> = 3
-local ENTRIES <const> = 20
-local LONGEST <const> = 200
+-- The parts of a value that are shown.
+local DEPTH <const> = 3 -- levels of nested tables
+local ENTRIES <const> = 20 -- elements of one list; also the maximum number of other entries of a table
+local LONGEST <const> = 200 -- bytes of one string
 
 local ESCAPES <const> = { ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
 
@@ -30,7 +30,7 @@ local function describe_key(key)
   return "[" .. describe(key, DEPTH) .. "] = "
 end
 
--- The order of keys: by type, then by value.
+-- Orders keys by type, then by value.
 local function is_before(a, b)
   local kind, other = type(a), type(b)
   if kind ~= other then return kind < other end
@@ -62,7 +62,7 @@ local function describe_table(value, depth)
   return "{ " .. table.concat(parts, ", ") .. " }"
 end
 
--- A value as text, without calling metamethods. Tables are shown up to a depth, so a cycle ends.
+-- Returns a value as text, without calling metamethods. Tables are shown down to `DEPTH` levels, so a cycle ends.
 function describe(value, depth)
   local kind = type(value)
   if kind == "string" then

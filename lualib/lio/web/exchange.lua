@@ -1,9 +1,9 @@
--- An exchange has the data that Lua keeps for a request whose handler does more than return a body: why its body was
--- refused, its form and its file, hooks, server-sent events, tasks that wait. Made when it is first needed; ends with
--- the request.
+-- An exchange is the data that Lua keeps for a request whose handler does more than return a body: why its body was
+-- refused, its form, the file of its response, hooks, server-sent events, waiting tasks. It is created when it is first
+-- needed, and ends with the request.
 --
--- An exchange that is kept for longer finds that the request has ended: the functions of `http.request` have no effect
--- then. The native server passes the id of a request, a number, where it has no request.
+-- An exchange may be used after its request has ended: the functions of `http.request` then have no effect. If the
+-- native server has no request object, it passes the id of the request, a number.
 
 local http = require "lio.http"
 
@@ -16,11 +16,11 @@ local M = {}
 -- The app servers (web/app_server.lua), by native server.
 local app_servers = setmetatable({}, { __mode = "k" })
 
--- The exchanges of requests that have not ended, by request; app servers have them by id.
+-- The exchanges of requests that have not ended, by request. Each app server has a table of its exchanges by id.
 local by_request = setmetatable({}, { __mode = "k" })
 M.by_request = by_request
 
--- The fields of a new exchange, in addition to `id`, `request`, `app_server`, and its `app` and `driver`.
+-- The fields of a new exchange, in addition to `id`, `request`, `app_server`, and the app server's `app` and `driver`.
 local Exchange = {
   refusal = false, -- why the body was refused: `status`, `reason`, and `raised`, the value that form.lua raised
   upload_error = false, -- the error of `on_file`, as `handler_error.catch` returns it
@@ -32,10 +32,10 @@ local Exchange = {
   peer_closed = false, -- the peer has closed, or does not read
   aborted = false, -- the response cannot be completed
   event_stream = false, -- server-sent events
-  waiting = false, -- lists of tokens of tasks, by what they wait for
+  waiting = false, -- for each event, a list of the tokens of waiting tasks
 }
 
--- `register(app_server)`: from now on the exchanges of this server are found.
+-- `register(app_server)`: adds an app server. Must be called before its first exchange is created.
 function M.register(app_server)
   local class = { app = app_server.app, driver = app_server.driver, app_server = app_server }
   for name, value in pairs(Exchange) do class[name] = value end
@@ -60,13 +60,13 @@ end
 -- `of(res)` returns the exchange of a response.
 function M.of(res) return by_request[res.request] or create(res.request) end
 
--- `existing(res)` returns the exchange of a response if there is one, else nil.
+-- `existing(res)` returns the exchange of a response; nil if it has none.
 function M.existing(res) return by_request[res.request] end
 
 -- `of_request(req)` returns the exchange of a request.
 function M.of_request(req) return by_request[req] or create(req) end
 
--- `remove(exchange)`: its request has ended.
+-- `remove(exchange)`: forgets an exchange whose request has ended.
 function M.remove(exchange)
   exchange.app_server.exchanges[exchange.id], by_request[exchange.request] = nil, nil
 end
@@ -95,7 +95,7 @@ function Exchange:wake(what, reason)
   for _, token in ipairs(tokens) do self.driver:wake(token, reason) end
 end
 
--- The peer of a stream of events has closed.
+-- Ends the event stream, because its peer has closed.
 function Exchange:on_peer_close()
   self.peer_closed, self.aborted = true, true
   self.event_stream:finish()
@@ -103,8 +103,8 @@ end
 
 -- Sending and reading --------------------------------------------------------------------------------
 
--- Sends what is queued, and then `data` without its first `sent` bytes. Returns true; or false and "closed", "timeout",
--- or "truncated" for a file that has become shorter.
+-- Sends the queued bytes, and then `data` without its first `sent` bytes. Returns true; or false and "closed",
+-- "timeout", or "truncated" for a file that has become shorter.
 function Exchange:send(data, sent)
   local reason
   data, sent = data or "", sent or 0
@@ -117,13 +117,14 @@ function Exchange:send(data, sent)
   return false, reason
 end
 
--- `f` is called before the loop waits next, just before what is queued is sent: it may queue more.
+-- Calls `f` once before the loop waits again, just before the queued bytes are sent, so `f` may queue more bytes.
 function Exchange:before_flush(f)
   self.app_server.unflushed[self.id] = f
 end
 
--- Continues after `f`, a function of `http.request` that reads the body, has returned `value, status, reason`: calls
--- it until it does not block. Returns the results of `f`.
+-- Continues after `f`, a function of `http.request` that reads the body, has returned `value, status, reason`. While
+-- `value` is false, `f` would block: waits until the connection is readable, and calls `f` again. Returns the results
+-- of `f`; or nil, status, reason if waiting fails.
 function Exchange:continue_reading(f, limit, value, status, reason)
   while value == false do
     local woken = self:wait "read"
@@ -140,12 +141,13 @@ function Exchange:continue_reading(f, limit, value, status, reason)
   return value, status, reason
 end
 
--- Calls `f`, a function of `http.request` that reads the body, until it does not block. Returns its results.
+-- Calls `f`, a function of `http.request` that reads the body, until it does not block. Returns the results of `f`.
 function Exchange:read(f, limit)
   return self:continue_reading(f, limit, f(self.request, limit))
 end
 
--- `keep_file(f)`: the file of the response, or nil. Closes the previous one; `f` is closed at the end of the request.
+-- `keep_file(f)`: replaces the file of the response, and closes the previous file. The exchange closes `f`, which may
+-- be nil, at the end of the request.
 function Exchange:keep_file(f)
   if self.file then self.file:close() end
   self.file = f or false

@@ -1,5 +1,5 @@
--- Responses that are files: `res:file`, and those of web/static.lua. `lio.http` evaluates conditions and ranges; the
--- bytes are sent by sendfile(2), those of small files together with the head.
+-- Sends files as responses, for `res:file` and web/static.lua. `lio.http` evaluates conditions and ranges. Large files
+-- are sent by sendfile(2); small files are read, and sent together with the head.
 --
 -- Invariant: the open file belongs to the exchange, which closes it at the end of the request, even after an error.
 
@@ -15,26 +15,26 @@ local native <const> = http.request
 local exchange_of <const> = exchanges.of
 local begin <const>, finish_pieces <const> = sending.begin, sending.finish_pieces
 
--- How many bytes are read, and sent with the head by one call; longer files are sent by the kernel.
+-- A range of up to this many bytes is read and sent with the head; a longer range is sent by sendfile(2).
 local MAX_PIECE <const> = 32 * 1024
--- The status for an error of opening a file. Other errors are the server's.
+-- The status of the response for each error code of opening a file. Any other code is a fault of the server.
 local STATUS <const> = {
   ["not found"] = 404, outside = 404, ["not a file"] = 404, ENOTDIR = 404, denied = 403, EMFILE = 503, ENFILE = 503,
 }
--- At most one log entry about descriptors is written in this time, in seconds.
+-- Seconds between two log entries about missing descriptors.
 local QUIET <const> = 60
 
 local M = { STATUS = STATUS }
 
--- The rule of the option `max_age`.
+-- The rule for the option `max_age`.
 M.max_age = options.rule("a finite number of seconds from 0", function(value)
   return type(value) == "number" and value >= 0 and value < math.huge
 end)
 
 local last_report = -math.huge
 
--- `report_exhausted(req, res, message)`: the process or the system is out of descriptors. Logs that, and asks the
--- client to try again.
+-- `report_exhausted(req, res, message)`: logs that the process or the system is out of descriptors, and asks the client
+-- to try again.
 function M.report_exhausted(req, res, message)
   local now = lio.now()
   if now - last_report >= QUIET then
@@ -50,7 +50,7 @@ local OPTIONS <const> = {
   immutable = options.boolean, cache_control = options.string, precompressed = options.boolean,
 }
 
--- `cache_control(opts)` returns the value of `Cache-Control` for these options, or nil.
+-- `cache_control(opts)` returns the value of `Cache-Control` for the options, or nil.
 function M.cache_control(opts)
   if opts.cache_control then return opts.cache_control end
   if not opts.max_age then return nil end
@@ -61,13 +61,14 @@ local function add(res, name, value)
   native.add_field(res.request, name, value)
 end
 
--- Adds a field unless there is one of that name.
+-- Adds a field unless a field of that name exists.
 local function add_missing(res, name, value)
   if not native.get_field(res.request, name) then add(res, name, value) end
 end
 
--- Makes a list of ranges, `first` and `length`, the parts of a multipart body: each gets a `head`, which is sent before
--- it, and `parts.tail` is sent after the last one. Returns the length of the body, and its content type.
+-- Converts a list of ranges (`first` and `length`) to the parts of a multipart body: sets the `head` of each part,
+-- which is sent before its range, and `parts.tail`, which is sent after the last range. Returns the length and the
+-- content type of the body.
 local function make_parts(parts, kind, size)
   local boundary = http.boundary()
   local total = 0
@@ -85,11 +86,12 @@ local function respond_without_file(res, status, text)
   exchange_of(res):keep_file(nil)
 end
 
--- `add_vary(res)`: another client may get the file with other bytes, because it accepts other codings.
+-- `add_vary(res)`: adds `Vary`, because a client that accepts other codings may get other bytes.
 function M.add_vary(res) add(res, "Vary", "Accept-Encoding") end
 
--- `respond_with(res, f, kind, coding, cache)`: responds with an open regular file, which the exchange owns from now on.
--- `kind`: its media type; `coding`: of its bytes, or nil; `cache`: the value of `Cache-Control`, or nil.
+-- `respond_with(res, f, kind, coding, cache)`: responds with an open regular file, which then belongs to the exchange.
+-- `kind`: the media type; `coding`: the coding of the file's bytes, or nil; `cache`: the value of `Cache-Control`, or
+-- nil.
 function M.respond_with(res, f, kind, coding, cache)
   local exchange = exchange_of(res)
   exchange:keep_file(f)
@@ -134,14 +136,14 @@ local SHORTER <const> = "sendfile: the file has become shorter"
 
 local function fail(res, message, code)
   exchange_of(res).aborted = true
-  -- A file that becomes shorter while it is sent is logged; a client that closes is not.
+  -- Logs a file that became shorter while it was sent, but not a client that has closed.
   if code ~= "closed" and code ~= "timeout" then
     local req = res.request
     io.stderr:write("lio: ", req.method, " ", req.target, ": ", message, "\n")
   end
 end
 
--- Sends the file in pieces, because middleware changes the bytes, or trailer fields follow them.
+-- Sends the file in pieces. Used if middleware changes the bytes, or if trailer fields follow the body.
 local function send_pieces(res, f, parts)
   for _, part in ipairs(parts) do
     if part.head and not res:write(part.head) then return end
@@ -182,19 +184,20 @@ function M.send(res)
   return finish_pieces(res)
 end
 
--- The value of `Content-Disposition` for a download of that name (RFC 6266): in ASCII, and in UTF-8.
+-- Returns the value of `Content-Disposition` for a download called `name` (RFC 6266). If the name is not plain ASCII,
+-- it is given both in ASCII and in UTF-8.
 local function disposition(name)
   local plain = name:gsub('[^\32-\126]', "_"):gsub('["\\%%]', "_")
   if plain == name then return ('attachment; filename="%s"'):format(name) end
   return ("attachment; filename=\"%s\"; filename*=UTF-8''%s"):format(plain, http.percent_encode(name))
 end
 
--- Opens the folder that a path is below, if one is given.
+-- Opens the folder of the option `root`. Returns no value if `path` is nil.
 local function open_root(path)
   if path then return file.folder(path) end
 end
 
--- Opens a regular file, below `folder` if there is one. Returns it, or nil, message, code.
+-- Opens a regular file, relative to `folder` if that is not nil. Returns the file; or nil, message, code.
 local function open_file(folder, path)
   local f, message, code
   if folder then
@@ -209,7 +212,7 @@ local function open_file(folder, path)
   return f, message, code
 end
 
--- Responds for a file that could not be opened. Raises if that is the server's fault.
+-- Responds if a file could not be opened. Raises if the server is at fault. Returns nil, message, code.
 local function refuse(res, message, code)
   local status = STATUS[code]
   if not status then misuse.raise("res:file: " .. message) end

@@ -1,7 +1,7 @@
 -- Forms: reads the fields and files of a request's body, urlencoded or multipart (RFC 7578).
 --
 -- Called by web/request.lua for `req:form`. A form belongs to its exchange, which closes it and its temporary files at
--- the end of the request. Invariant: nothing is read before it is needed, and at most one piece of a file is in memory.
+-- the end of the request. Invariant: nothing is read before it is needed, and files are stored piece by piece.
 
 local handler_error = require "lio.web.handler_error"
 local http = require "lio.http"
@@ -13,7 +13,7 @@ local native <const> = http.request
 
 local M = {}
 
--- Limits of a form, all settable per call. `body` is also settable; its default is the limit of the app.
+-- The default limits of a form. The option `body` is a limit too; its default is the limit of the app.
 M.defaults = {
   parts = 1000, -- fields and files, or pairs of a urlencoded form
   part_headers = 8 * 1024, -- bytes of one part's headers
@@ -30,7 +30,7 @@ for name in pairs(M.defaults) do OPTIONS[name] = options.number(0) end
 local function default_dir()
   local dir = os.getenv "TMPDIR"
   if dir and dir ~= "" then return dir end
-  -- The folder for large files: /tmp is memory on many systems.
+  -- Prefers /var/tmp, because /tmp is in memory on many systems.
   local probe = io.open "/var/tmp"
   if not probe then return "/tmp" end
   probe:close()
@@ -54,17 +54,18 @@ end
 local Form = {}
 Form.__index = Form
 
--- The error that ends the reading, which `multipart` returns as results.
+-- The error that stops reading. `multipart` returns its reason and status.
 local Refusal = { __name = "lio.form.refusal", __tostring = function(e) return e.reason end }
 
--- Ends the reading. `shown`: the reason for the client, if it is another one.
+-- Stops reading. `shown`: the reason for the client, if it differs from `reason`.
 local function refuse(self, status, reason, shown)
   local refusal = setmetatable({ reason = reason, status = status }, Refusal)
   self.exchange.refusal = { status = status, reason = shown or reason, raised = refusal }
   error(refusal, 0)
 end
 
--- Calls `f`, a method of the parser, and feeds the parser from the body until `f` has a result. Returns its results.
+-- Calls `f`, a method of the parser, and feeds the parser from the body until `f` has a result. Returns the results of
+-- `f`.
 function Form:step(f, ...)
   local parser, exchange = self.parser, self.exchange
   while true do
@@ -78,19 +79,20 @@ function Form:step(f, ...)
   end
 end
 
--- The next piece of the part that is being received, nil at its end. Called by the part, until it is complete.
+-- Returns the next piece of the part that is being received, nil at the end of the part. Called by the part.
 function Form:piece()
   return self:step(self.parser.piece, self.limits.file)
 end
 
--- Stores the part that is being received in a temporary file. Called by the part, before any of it was read.
+-- Stores the part that is being received in a temporary file. Called by the part, before any piece of it was read.
 function Form:store(part)
   part.file = http.spool(self.dir or default_dir())
   part.size = self:step(self.parser.store, part.file, self.limits.file)
   part.complete = true
 end
 
--- Adds a value under a name; a second one makes a list. `lists`: the names that have a list.
+-- Adds a value under a name. If the name has a value already, a list of the values replaces it. `lists`: the set of the
+-- names that have a list.
 local function add(values, lists, name, value)
   local known = values[name]
   if known == nil then
@@ -111,9 +113,9 @@ local function read_field(self, values, lists, name)
   add(values, lists, name, text)
 end
 
--- Reads a file: by `on_file`, or into a temporary file.
+-- Reads a file: calls `on_file`, or stores the file in a temporary file.
 local function read_file(self, name, filename, headers)
-  -- A browser sends a file input without a chosen file as an empty file without a name.
+  -- If no file was chosen for an input, a browser sends an empty file without a name.
   if filename == "" then
     local first = self:step(self.parser.peek)
     if not first then return end
@@ -141,7 +143,7 @@ local function read_parts(self)
   return values, self.files
 end
 
--- Returns the function that feeds the parser: from the server, or from a body that was read as a whole before.
+-- Returns the function that feeds the parser: from the connection, or from `body` if the whole body was read before.
 local function feeder(parser, body)
   if not body then
     return function(req, limit) return parser:pull(req, limit) end
@@ -199,8 +201,8 @@ function Form:close()
   for _, part in ipairs(self.files) do part:close() end
 end
 
--- `read(req, exchange, opts, kind, body)` returns fields, files of the form of a request; or nil, reason, status.
--- `kind`: the Content-Type; `body`: the body if it was read before, else nil. Raises the errors of `on_file`.
+-- `read(req, exchange, opts, kind, body)` reads the form of a request. Returns fields, files; or nil, reason, status.
+-- `kind`: the Content-Type; `body`: the body if it was read before, otherwise nil. Raises the errors of `on_file`.
 function M.read(req, exchange, opts, kind, body)
   local chosen = read_options(opts, exchange.app.settings.body)
   native.record_effect(req, true)

@@ -1,16 +1,16 @@
 -- A part of a multipart form that is a file, as handlers see it: in a temporary file, or still being received
 -- (`on_file`).
 --
--- Made by web/form.lua, which closes it at the end of the request: a part that was not moved is removed then. A small
--- one is in memory until its path is requested.
+-- web/form.lua creates parts, and closes them at the end of the request: the file of a part that was not moved is then
+-- deleted. A small file is in memory until its path is requested.
 -- Fields: `name`, `filename` (as the client has sent it), `basename` (safe as the name of a file), `content_type`,
--- `headers`, `size` (bytes received), `path` (of the temporary file).
+-- `headers`, `size` (bytes received), `path` (of the temporary file, or of the moved file).
 
 local http = require "lio.http"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
 
--- How many bytes are read or copied at a time, and how many a name in a folder may have.
+-- How many bytes are read or copied at a time, and how many bytes a file name may have.
 local PIECE <const> = 64 * 1024
 local LONGEST <const> = 255
 
@@ -19,7 +19,7 @@ local M = {}
 local Part = {}
 Part.__name = "lio.part"
 
--- Shortens a name at the end of a UTF-8 character; a short extension stays.
+-- Shortens a name to `LONGEST` bytes without splitting a UTF-8 character. Keeps a short extension.
 local function shorten(name)
   if #name <= LONGEST then return name end
   local extension = name:match("%.[^.]*$") or ""
@@ -29,8 +29,8 @@ local function shorten(name)
   return name:sub(1, last) .. extension
 end
 
--- The last component of a path in the notation of any system, without control characters and surrounding blanks; "file"
--- if nothing is left.
+-- Returns the last component of a path, which may have slashes or backslashes, without control characters and
+-- surrounding blanks; "file" if no name is left.
 local function basename(filename)
   local name = filename:match("[^/\\]*$"):gsub("[%c\127]", ""):gsub("^%s+", ""):gsub("%s+$", "")
   if name == "" or name == "." or name == ".." then return "file" end
@@ -63,8 +63,8 @@ function M.new(form, name, filename, headers)
     size = 0,
     form = form,
     file = false,
-    complete = false, -- all of it was received
-    streamed = false, -- its pieces are read by the handler
+    complete = false, -- the whole part was received
+    streamed = false, -- the handler reads it in pieces
   }, Part)
 end
 
@@ -73,7 +73,7 @@ local function check_open(part, call)
   if part.closed then misuse.raise(("part:%s: the part is closed, because its request has ended"):format(call)) end
 end
 
--- `part:keep()` returns part. Stores it in a temporary file when it has been received. Raises if the form is refused.
+-- `part:keep()`: stores a part that is being received in a temporary file. Returns part. Raises if the form is refused.
 function Part:keep()
   check_open(self, "keep")
   if self.file then return self end
@@ -82,7 +82,7 @@ function Part:keep()
   return self
 end
 
--- The next piece of a part that is being received.
+-- Returns the next piece of a part that is being received; nil at the end of the part.
 local function next_piece(part)
   if part.complete then return nil end
   local piece = part.form:piece()
@@ -94,8 +94,8 @@ local function next_piece(part)
   return piece
 end
 
--- `for piece in part:stream() do`: the content in pieces. A part that is being received is read piece by piece, and
--- not kept.
+-- `for piece in part:stream() do`: iterates over the content in pieces. A part that is being received is read piece by
+-- piece, and not stored.
 function Part:stream()
   check_open(self, "stream")
   if not self.file then
@@ -115,7 +115,7 @@ function Part:stream()
   end
 end
 
--- `part:read([limit])` returns the content; or nil, reason, status if it is larger than `limit` bytes.
+-- `part:read([limit])` returns the content; or nil, reason, status if it is longer than `limit` bytes.
 function Part:read(limit)
   check_open(self, "read")
   if limit ~= nil then misuse.check("read", 1, limit, "number") end
@@ -161,8 +161,9 @@ end
 
 local OF_MOVE <const> = { replace = options.boolean }
 
--- `part:move(path [, opts])` returns true: the file has that name and stays. Or nil, message, code: `"exists"` if there
--- is such a file and `opts.replace` is not set. May be called again for another name.
+-- `part:move(path [, opts])`: gives the file the name `path`, so that it is not deleted. May be called again for
+-- another name. Returns true; or nil, message, code. The code is `"exists"` if a file of that name exists and
+-- `opts.replace` is not set.
 function Part:move(path, opts)
   check_open(self, "move")
   misuse.check("move", 1, path, "string")
@@ -175,7 +176,7 @@ function Part:move(path, opts)
   return true
 end
 
--- `part:close()`: frees the temporary file before the request ends. Idempotent.
+-- `part:close()`: deletes the temporary file, also before the request ends. Idempotent.
 function Part:close()
   self.closed = true
   if self.file then self.file:close() end

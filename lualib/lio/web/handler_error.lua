@@ -1,4 +1,4 @@
--- Errors of handlers, middleware and `on_error`: an entry in the log, and a response.
+-- Handles errors of handlers, middleware and `on_error`: writes a log entry, and sets a response.
 --
 -- Called by web/dispatch.lua for the outermost function of a request, and by web/middleware.lua for the functions
 -- that `next()` runs. Invariant: the log has one entry per error.
@@ -10,22 +10,22 @@ local native <const> = require("lio.http").request
 
 local M = {}
 
--- `catch(value)`: the message handler for handlers. Returns a caught error: the raised `value`, its `message`, and
--- `text`, the message, followed by the traceback.
+-- `catch(value)`: the message handler of `xpcall` for handlers. Returns a caught error, which is a table: `value` (the
+-- raised value), `message`, and `text` (the message and the traceback).
 function M.catch(value)
   local message = texts.message_of(value)
-  -- Lua cuts a message at a NUL, so only the traceback is made by Lua.
+  -- `debug.traceback` truncates its message at a NUL, so it gets an empty one, and the message is prepended here.
   return { value = value, message = message, text = message .. debug.traceback("", 2) }
 end
 
--- `as_caught(err)` returns the result of an `xpcall` with `catch` as a caught error: if memory is short, Lua returns a
--- string without calling `catch`.
+-- `as_caught(err)` returns the error of an `xpcall` with `catch` as a caught error. If memory is short, Lua does not
+-- call `catch`, and `err` is a string.
 function M.as_caught(err)
   if type(err) ~= "string" then return err end
   return { value = err, message = err, text = err }
 end
 
--- `log(req, err)`: writes an entry.
+-- `log(req, err)`: writes a log entry to standard error.
 function M.log(req, err)
   err = M.as_caught(err)
   local trace = err.text:sub(#err.message + 1)
@@ -33,7 +33,7 @@ function M.log(req, err)
     texts.on_one_line(err.message), trace, "\n")
 end
 
--- Whether a raised value is the refusal of the body, which the handler has passed on.
+-- Reports whether the raised `value` is the refusal of the request's body: its object, or its reason as a message.
 local function is_refusal(refusal, value)
   if type(value) ~= "string" then return refusal.raised ~= nil and rawequal(refusal.raised, value) end
   local bare = value:gsub("^[^\n]-:%d+: ", ""):gsub("^request body: ", "")
@@ -54,7 +54,7 @@ function M.respond_plainly(exchange, req, res, err)
   res:set_result(require("lio.web.error_page").for_error(req, err, exchange.app.settings.debug))
 end
 
--- Calls the app's `on_error`. Returns whether it has set the response.
+-- Calls the app's `on_error`. Returns true if it has set the response, or if the exchange is aborted.
 local function call_on_error(exchange, req, res, err)
   local place = mount_scopes.place(req)
   local on_error = mount_scopes.error_handler(exchange.app, req)
@@ -70,11 +70,11 @@ local function call_on_error(exchange, req, res, err)
   return exchange.aborted
 end
 
--- `respond(exchange, req, res, err)`: logs an error and sets the response to it. If the response has begun, the
--- exchange is aborted: the client sees that the connection is closed early.
+-- `respond(exchange, req, res, err)`: logs an error, and sets the response to it. If the response has begun, aborts the
+-- exchange, so that the client sees the connection close early.
 function M.respond(exchange, req, res, err)
   err = M.as_caught(err)
-  -- `on_file` raised it and `req:form` raised it again: the traceback of the first is the useful one.
+  -- If `on_file` raised the error, `req:form` has raised it again. The first traceback is the useful one.
   local upload_error = exchange.upload_error
   if upload_error and rawequal(upload_error.value, err.value) then err = upload_error end
   local refusal = exchange.refusal
@@ -84,7 +84,7 @@ function M.respond(exchange, req, res, err)
   res.error = err.value
   if exchange.taken_over then return end
   if native.record_effect(exchange.request, true) then
-    -- Earlier writes are sent.
+    -- Sends what the handler has written.
     if not exchange.peer_closed then exchange:send() end
     exchange.aborted = true
     return

@@ -1,8 +1,9 @@
--- Makes a response of a handler's results: a body, a status, headers, in one of a few orders. The methods of
--- responses that web/response_sending.lua, web/middleware.lua and web/handler_error.lua call. If a handler sets
--- nothing and has got a refusal of the request's body, that refusal is the response.
+-- Makes a response from the results of a handler: a body, a status and headers, in one of a few orders. Its methods are
+-- called by web/response_sending.lua, web/middleware.lua and web/handler_error.lua. If the request's body was refused
+-- and the handler sets nothing, the refusal is the response.
 --
--- Invariant: a handler that has begun to send, or has taken over the connection, may return anything.
+-- Invariant: a handler that has begun to send, or has taken over the connection, may return anything; its results are
+-- ignored.
 
 local debug <const> = debug or require "lio.debug"
 local classes = require "lio.web.response_class"
@@ -14,7 +15,7 @@ local existing_exchange <const> = exchanges.existing
 local check_open <const> = classes.check_open
 local Response <const> = classes.Response
 
--- The valid results of a handler, for the error that shows the invalid ones.
+-- The valid results of a handler, for the error about invalid results.
 local FORMS <const> = "a body (string, table or function), or: body, status; body, headers; body, status, headers; "
   .. "status; status, body; status, body, headers; nothing"
 
@@ -27,12 +28,12 @@ local function is_body(value)
   return kind == "string" or kind == "table" or kind == "function"
 end
 
--- The status, body and headers in values that have one of the FORMS, of which the first is not nil; each of the three
--- is nil if it is absent. Returns true before them, or false for other values.
+-- Parses the results of a handler; the first result is not nil. If they have one of the FORMS, returns true, status,
+-- body, headers; each of the three is nil if it is absent. Otherwise the first result is false.
 local function parse(res, a, b, c, ...)
   if ... ~= nil or c ~= nil and type(c) ~= "table" then return false end
   if is_status(a) then
-    -- `return 404, res`: with the body that was set.
+    -- `return 404, res` keeps the body that was set.
     if b == nil or rawequal(b, res) then return true, a, nil, c end
     return is_body(b), a, b, c
   end
@@ -41,7 +42,7 @@ local function parse(res, a, b, c, ...)
   return type(b) == "table" and c == nil, nil, a, b
 end
 
--- Where a function, or the function of a callable table, is in its file.
+-- Returns where a function, or the `__call` of a callable table, is defined, as text for an error message.
 local function location_of(f)
   local meta = type(f) == "table" and getmetatable(f)
   if type(meta) == "table" then f = meta.__call end
@@ -50,7 +51,7 @@ local function location_of(f)
   return info.what == "C" and "" or (" (%s:%d)"):format(info.short_src, info.linedefined)
 end
 
--- Raises for values that have none of the FORMS. Arguments as for `set_result`.
+-- Raises for values that have none of the FORMS. The arguments are those of `set_result`.
 local function refuse(res, role, f, ...)
   local req = res.request
   local entry = exchanges.app_server_of(res).app.entries[http.head.route(req)]
@@ -74,8 +75,8 @@ local function set_headers(res, headers)
   end
 end
 
--- Sets what `f` returned: nothing, `res` itself, or one of the FORMS. `role` describes `f`, such as "middleware"; `f`
--- is nil for the handler of the route.
+-- Sets the response to what `f` returned: nothing, `res` itself, or one of the FORMS. `role` describes `f`, such as
+-- "middleware"; `f` is nil for the handler of the route.
 local function set_result(res, role, f, a, b, c, ...)
   local exchange = existing_exchange(res)
   if res.framing or exchange and exchange.taken_over then return end
@@ -102,12 +103,12 @@ local function set_result(res, role, f, a, b, c, ...)
   end
 end
 
--- `res:set_result(…)`: sets what a function of the library returned.
+-- `res:set_result(…)`: sets the response to what a function of the library returned.
 function Response:set_result(...)
   return set_result(self, "handler", nil, ...)
 end
 
--- `res:set_result_of(role, f, …)`: sets what `f` returned.
+-- `res:set_result_of(role, f, …)`: sets the response to what `f` returned.
 Response.set_result_of = set_result
 
 -- If the request's body was refused and the handler has set no response, the refusal is the response.

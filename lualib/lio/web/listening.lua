@@ -1,5 +1,5 @@
--- `app:listen`, `app:server` and `app:run`: reads the address, listens, and serves an app, by one worker or several.
--- Called by webserver.lua.
+-- `app:listen`, `app:server` and `app:run`: read an address, listen on it, and serve an app in one worker or in
+-- several. Called by webserver.lua.
 
 local app_servers = require "lio.web.app_server"
 local drivers = require "lio.net.driver"
@@ -16,7 +16,7 @@ local LISTEN_OPTIONS <const> = {
   mode = options.integer(0, 511),
 }
 
--- `module` and `args` are for `lio serve`.
+-- `lio serve` passes `module` and `args`.
 local RUN_OPTIONS <const> = {
   workers = options.integer(1, 1024),
   watchdog = options.seconds_from_0,
@@ -27,8 +27,8 @@ for name, rule in pairs(LISTEN_OPTIONS) do RUN_OPTIONS[name] = rule end
 
 -- Addresses --------------------------------------------------------------------------------------------
 
--- Reads `port`, `"addr:port"`, `"[v6]:port"` or `"unix:/path"`. Returns an address, or a socket that listens, and a
--- port.
+-- Reads `where`: a port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"` or a socket. Returns an address and a port (nil
+-- for a unix socket); or the socket.
 local function parse_address(call, where, opts)
   if type(where) == "userdata" then
     misuse.check_kind(call, where, "port or address")
@@ -52,13 +52,13 @@ local function parse_address(call, where, opts)
   return addr, port
 end
 
--- Returns ip, port, family that a listener, or a socket that listens, is bound to.
+-- Returns the ip, the port and the family of the address that `listening`, a listener or a socket, is bound to.
 local function bound_to(listening)
   local where = listening.address and { listening:address() } or { listening:info("socket"):value() }
   return table.unpack(where, 1, 3)
 end
 
--- The same as a URL.
+-- Returns the URL of that address, or `"unix:/path"`.
 local function url_of(listening)
   local ip, port, family = bound_to(listening)
   if family == "unix" then return "unix:" .. tostring(ip) end
@@ -84,14 +84,14 @@ end
 
 -- Listening --------------------------------------------------------------------------------------------
 
--- The driver of the network, after a check that a loop runs it.
+-- Returns the driver of `lio.net`. Raises if no loop runs it; `call` is the name of the method for the message.
 local function driver_for(call)
   local driver = drivers.of(require("lio.net").instance)
   driver:check_loop("app:%s", call)
   return driver
 end
 
--- Returns the server that serves an app on a listener, and its backend.
+-- Serves an app on a listener. Returns the server, and the app server that is its backend.
 local function serve(app, driver, listener)
   local app_server = app_servers.new(app, driver)
   local server = driver:serve(listener, app_server)
@@ -99,7 +99,7 @@ local function serve(app, driver, listener)
   return server, app_server
 end
 
--- The options of `net.listen` among those of `app:listen` and `app:run`.
+-- Returns those options of `app:listen` or `app:run` that `net.listen` takes.
 local function net_options(opts)
   return { backlog = opts.backlog, reuseport = opts.reuseport, v6only = opts.v6only, mode = opts.mode }
 end
@@ -112,7 +112,7 @@ local function listen(app, call, where, opts)
   local server, app_server = serve(app, driver, listener)
   listener.on_exhausted = function() app_server:close_some_idle() end
   server.url = url_of(listener)
-  -- Of several workers, the VM that started them has warned.
+  -- A worker does not warn: the VM that started the workers has already warned.
   if not M.worker() then warn_of_debug(app, listener) end
   return server
 end
@@ -165,12 +165,12 @@ local function start_workers(app, where, opts)
   if not ok then misuse.raise(cannot_listen(addr, port, message)) end
 end
 
--- Serves until the loop stops. `on_listening(server)` is called when the app listens.
+-- Serves an app in this VM until its server has stopped. Calls `on_listening(server)` when the app listens.
 local function run_here(app, where, opts, on_listening)
   local loop = require "lio.loop"
   local server, message = listen(app, "run", where, opts)
   if not server then misuse.raise(message) end
-  -- A program that reads the address from standard output may send a signal at once.
+  -- Another program may read the address from standard output and send a signal before the loop runs.
   local _ <close> = not loop.is_running() and assert(require("lio.signal").hold("SIGINT", "SIGTERM")) or nil
   on_listening(server)
   if loop.is_running() then return server:wait() end
@@ -188,7 +188,7 @@ function M.run(app, where, opts)
   local workers = require "lio.web.workers"
   local is_worker, socket = workers.next_socket()
   if not is_worker then return start_workers(app, where, opts) end
-  -- Without a socket, this call of `run` belongs to the VM that started the workers, or has ended.
+  -- Without a socket, the worker was started for another call of `run`, and this call does nothing.
   if socket then return run_here(app, socket, opts, workers.serve_with) end
 end
 

@@ -1,7 +1,7 @@
 -- `web.log`: middleware that writes a line per request when the response is sent or the client has closed.
 --
--- Lines are kept and written together: when there are 64 KiB of them, 0.2 seconds after the first, and at once while
--- the server stops. Data of clients is escaped, so that it cannot forge a line.
+-- Lines are buffered and written together: when the buffer reaches 64 KiB, 0.2 seconds after its first line, and at
+-- once while the server stops. Data from clients is escaped, so that a client cannot forge a line.
 
 local exchanges = require "lio.web.exchange"
 local lio = require "lio"
@@ -12,13 +12,14 @@ local Log = {}
 Log.__index = Log
 Log.__name = "lio.log"
 
--- How many bytes are kept, and for how many seconds, before they are written.
+-- The buffered lines are written when they have this many bytes, or after this many seconds.
 local FULL <const> = 64 * 1024
 local DELAY <const> = 0.2
 
 local MONTHS <const> = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" }
 
--- Like Apache and nginx: quotes, backslashes and bytes that are not printable ASCII as `\xHH`.
+-- Returns a byte as `\xHH`. Like Apache and nginx, the log escapes quotes, backslashes and unprintable or non-ASCII
+-- bytes.
 local function escape_byte(byte)
   return ("\\x%02X"):format(byte:byte())
 end
@@ -29,13 +30,13 @@ local function quoted(text)
   return (text:gsub('[^ !#-Z%[%]^-~]', escape_byte))
 end
 
--- A field without quotes: bytes that could end it are escaped.
+-- Returns a field that is written without quotes. Escapes spaces too, because a space would end the field.
 local function bare(text)
   if not text or text == "" then return "-" end
   return (text:gsub("[^!#-Z%[%]^-~]", escape_byte))
 end
 
--- `[21/Nov/2026:14:48:48 +0000]`, formatted once a second.
+-- Returns a time such as `[21/Nov/2026:14:48:48 +0000]`. The result is cached for a second.
 local common_at, common_text = nil, nil
 local function common_time(seconds)
   if seconds ~= common_at then
@@ -67,7 +68,7 @@ function formats.combined(entry)
     quoted(entry.referer), quoted(entry.agent))
 end
 
--- A line with text that is not UTF-8 would not be JSON.
+-- Escapes text that is not UTF-8, because it would make the line invalid JSON.
 local function utf8_text(text)
   if text and not utf8.len(text) then return (text:gsub("[\128-\255]", escape_byte)) end
   return text
@@ -92,13 +93,13 @@ function formats.json(entry)
 end
 
 local function report(self, message)
-  -- Once per cause: a full disk must not fill standard error as well.
+  -- Reports a failure once, so that a full disk does not fill standard error as well.
   if self.reported == message then return end
   self.reported = message
   io.stderr:write("lio: access log: ", tostring(message), "\n")
 end
 
--- `log:flush()`: writes the lines that are kept. Returns true, or nil and a message.
+-- `log:flush()`: writes the buffered lines. Returns true, or nil and a message.
 function Log:flush()
   if self.size == 0 then return true end
   local text = table.concat(self.lines, "\n", 1, self.count) .. "\n"
@@ -113,14 +114,14 @@ function Log:flush()
   return nil, message
 end
 
--- The timer has fired: the lines that are kept must be written.
+-- Called when the timer fires.
 function Log:expired()
   self.timer = nil
   self:flush()
 end
 
--- `log:reopen()` returns true, or nil and a message. Opens the file by its name again, after it was moved away. If that
--- fails, the old one stays open.
+-- `log:reopen()`: opens the log file by its name again, after it was moved away. Returns true; or nil and a message. On
+-- failure, the old file stays open.
 function Log:reopen()
   self:flush()
   if not self.path then return true end
@@ -131,7 +132,7 @@ function Log:reopen()
   return true
 end
 
--- `log:close()`: writes the lines that are kept, and closes the file that `log` has opened.
+-- `log:close()`: writes the buffered lines, and closes the file if `web.log` opened it.
 function Log:close()
   self:flush()
   if self.path and self.file then
@@ -151,7 +152,7 @@ local function add(self, line, app_server)
   self.timer = app_server.driver.timers:add(DELAY, self)
 end
 
--- The values of a line; the first argument of a format function.
+-- Returns the values of a log line. They are the first argument of a format function.
 local function entry_of(req, res, began, wall)
   local status, bytes, aborted = res:sent()
   return {
@@ -173,10 +174,10 @@ local function entry_of(req, res, began, wall)
   }
 end
 
--- Runs around the request.
+-- The log as middleware: adds a line when the request ends.
 function Log:__call(req, res, next)
   local began, wall = lio.now(), self.clock()
-  -- It is unknown once the client has closed.
+  -- The address is unknown once the client has closed.
   req.log_remote = req.remote_addr
   res:on_end(function()
     local line = self.format(entry_of(req, res, began, wall), req, res)
@@ -219,9 +220,9 @@ local OPTIONS <const> = {
   end),
 }
 
--- `web.log([options])` returns middleware with `flush`, `reopen` and `close`. `format`: `"combined"`, `"json"`, or a
--- function of a table of values, the request and the response, that returns a line, or nil for none; `file`: a path, an
--- object with `write`, or a function; by default standard output.
+-- `web.log([options])` returns middleware with the methods `flush`, `reopen` and `close`. `format`: `"combined"`,
+-- `"json"`, or a function that gets a table of values, the request and the response, and returns a line, or nil for no
+-- line. `file`: a path, an object with the method `write`, or a function; standard output by default.
 return function(opts)
   opts = options.check("web.log", 1, opts, OPTIONS)
   local format = opts.format or "combined"

@@ -26,15 +26,15 @@ local function run(req, res, role, f, inner)
   res:set_refusal()
 end
 
--- `next_of(res, role, f, inner [, scope])` returns the `next` of one middleware. It calls `inner` once and sets the
--- results as the response. `f` is the program's function that `inner` calls, and `role` describes it, for an error in
--- its results; `scope` is the mount scope of the middleware's app.
+-- `next_of(res, role, f, inner [, scope])` returns the function `next` for one middleware: it calls `inner`, and sets
+-- the results as the response. It may be called once. `f` is the program's function that `inner` calls; `role`
+-- describes `f` in the error for invalid results. `scope` is the mount scope of the middleware's app.
 function M.next_of(res, role, f, inner, scope)
   local called = false
   return function()
     if called then error("next: called twice by one middleware", 2) end
     called = true
-    -- If `inner` raises, the fields that are set by now stay.
+    -- If `inner` raises, the header fields that are set at this point stay.
     local req = res.request
     native.save_fields(req)
     local ok, err = xpcall(run, catch, req, res, role, f, inner)
@@ -44,8 +44,8 @@ function M.next_of(res, role, f, inner, scope)
   end
 end
 
--- `wrap(app, req, res, handler [, scope])` returns `handler` with the app's middleware for the request's path around
--- it. `scope` is the app's mount scope.
+-- `wrap(app, req, res, handler [, scope])` returns `handler` wrapped in the app's middleware for the request's path.
+-- `scope` is the app's mount scope.
 function M.wrap(app, req, res, handler, scope)
   local path, next_of = req.path, M.next_of
   local role, f = "handler", nil

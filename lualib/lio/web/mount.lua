@@ -1,8 +1,8 @@
--- Apps below a prefix of another app: `app:mount(prefix, other)`. Called by webserver.lua and web/routing.lua.
+-- Mounts apps below a prefix of another app: `app:mount(prefix, other)`. Called by webserver.lua and web/routing.lua.
 --
 -- The routes of a mounted app are also routes of the outer app, with the prefix before them, so one search finds them,
--- and 404, 405 and OPTIONS take all of them into account. The handler of such a route is wrapped: it makes `req.path`
--- relative, and runs the middleware of the mounted app.
+-- and 404, 405 and OPTIONS take all of them into account. The handler of each of these routes is wrapped: the wrapper
+-- makes `req.path` relative, and runs the middleware of the mounted app.
 
 local http = require "lio.http"
 local misuse = require "lio.misuse"
@@ -13,11 +13,11 @@ local enter <const>, leave <const> = mount_scopes.enter, mount_scopes.leave
 
 local M = {}
 
--- The name of the tail in patterns for the paths below a prefix. A route cannot have it.
+-- The name of the tail in the patterns for the paths below a prefix. A prefix must not use it for a parameter.
 local REST <const> = "lio_below"
 
--- Returns a handler as it runs below a mount. If it raises, the request stays inside, so that the mounted app is found
--- for `on_error`.
+-- Wraps a handler of a mounted app. If the handler raises, the request does not leave the scope, so that the `on_error`
+-- of the mounted app is found.
 local function inside(mount, handler)
   local app = mount.app
   return function(req, res)
@@ -30,8 +30,8 @@ local function inside(mount, handler)
   end
 end
 
--- Adds a route of a mounted app to the outer app. The prefix without a slash matches the mounted app's `/`, and its
--- `/*tail` with an empty tail.
+-- Adds a route of a mounted app to the outer app. The prefix without a slash matches the mounted app's `/`, and also
+-- its `/*tail`, with an empty tail.
 local function add_to_outer(mount, entry, call)
   local handler = inside(mount, entry.handler)
   mount.outer:add_entry(entry.method, mount.prefix .. entry.pattern, handler, call, entry.origin)
@@ -44,7 +44,7 @@ local function add_to_outer(mount, entry, call)
   end, call, entry.origin)
 end
 
--- Whether `app` is `other`, or is mounted in it or in an app below it.
+-- Reports whether `app` is `other`, or is mounted in `other` directly or through other apps.
 local function contains(other, app)
   if app == other then return true end
   for _, mount in ipairs(other.mounts) do
@@ -53,8 +53,8 @@ local function contains(other, app)
   return false
 end
 
--- Registers with an app, and with the apps around it, the mounts that lead to a prefix. Of two mounts at one prefix the
--- first counts.
+-- Registers `chain`, the mounts that lead to a prefix, with an app and with the apps that it is mounted in. If two apps
+-- are mounted at one prefix, the first mount counts.
 local function declare(app, prefix, chain)
   app.below = app.below or { routes = http.routes(), chains = {}, declared = {} }
   local below = app.below
@@ -74,7 +74,7 @@ local function declare(app, prefix, chain)
   end
 end
 
--- `mount(app, prefix, other)`: mounts `other`.
+-- `mount(app, prefix, other)`: mounts `other` in `app`.
 function M.mount(app, prefix, other)
   if contains(other, app) then misuse.raise "app:mount: an app cannot be mounted in itself" end
   local _, segments = prefix:gsub("/", "")
@@ -88,13 +88,14 @@ function M.mount(app, prefix, other)
   table.insert(other.mounted_in, mount)
 end
 
--- `spread(app, entry, call)`: adds a new route of an app to the apps that it is mounted in, on behalf of `call`.
+-- `spread(app, entry, call)`: adds a new route of an app to the apps that it is mounted in. `call` is the name of the
+-- method that added the route.
 function M.spread(app, entry, call)
   for _, mount in ipairs(app.mounted_in) do add_to_outer(mount, entry, call) end
 end
 
 -- `chain_at(app, req, satisfies)` returns the mounts that lead to the request's path, the outermost first, or nil.
--- `satisfies(routes, req, id)` returns whether the constraints of a prefix are satisfied.
+-- `satisfies(routes, req, id)` returns whether the request satisfies the constraints of a prefix.
 function M.chain_at(app, req, satisfies)
   local below = app.below
   if not below then return nil end
@@ -111,7 +112,7 @@ function M.not_found(chain)
   end
 end
 
--- `around(chain, handler)` returns a handler as it runs below all mounts of a chain.
+-- `around(chain, handler)` returns `handler` wrapped for all mounts of a chain.
 function M.around(chain, handler)
   for index = #chain, 1, -1 do handler = inside(chain[index], handler) end
   return handler

@@ -1,5 +1,6 @@
--- Where a request is among mounted apps: each of them that handles it has a scope, in which `req.path` and other fields
--- are relative to its prefix. Called by web/mount.lua, web/middleware.lua and web/handler_error.lua.
+-- The scopes of a request in mounted apps. Each mounted app that handles the request has a scope, in which `req.path`
+-- and other fields are relative to the app's prefix. Called by web/mount.lua, web/middleware.lua and
+-- web/handler_error.lua.
 --
 -- Invariant: leaving a scope gives the request the values that it had when the scope was entered.
 
@@ -7,10 +8,10 @@ local percent_decode <const> = require "lio.http.percent_decode"
 
 local M = {}
 
--- The key of a request's innermost scope.
+-- The field of a request with its innermost scope.
 local SCOPE <const> = {}
 
--- Returns the first `count` segments of a path, and the rest, which begins with a slash.
+-- Returns the first `count` segments of a path, and the remaining path, which begins with a slash.
 local function split(path, count)
   local at = 1
   for _ = 1, count do at = path:find("/", at + 1, true) or #path + 1 end
@@ -45,7 +46,8 @@ local function leave(req, scope)
 end
 M.leave = leave
 
--- `leave_to(req, scope)`: the request leaves the scopes that were entered within `scope`; nil: all of them.
+-- `leave_to(req, scope)`: the request leaves all scopes that are inside `scope`; if `scope` is nil, it leaves all
+-- scopes.
 function M.leave_to(req, scope)
   local current = req[SCOPE]
   while current and current ~= scope do
@@ -54,20 +56,20 @@ function M.leave_to(req, scope)
   end
 end
 
--- `place(req)` returns where the request is, for `restore`; nil outside of mounted apps.
+-- `place(req)` returns the request's scope and its relative fields, for `restore`; nil outside of mounted apps.
 function M.place(req)
   local scope = req[SCOPE]
   return scope and { scope = scope, path = req.path, raw_path = req.raw_path, base = req.base }
 end
 
--- `restore(req, place)`: puts a request back to where it was.
+-- `restore(req, place)`: sets the scope and the fields that `place` returned.
 function M.restore(req, place)
   if not place then return end
   req.path, req.raw_path, req.base, req[SCOPE] = place.path, place.raw_path, place.base, place.scope
 end
 
--- `error_handler(app, req)` returns the `on_error` of the innermost app that handles the request and has one, or nil.
--- The request leaves the scopes of the apps that have none.
+-- `error_handler(app, req)` returns the `on_error` of the innermost app that handles the request and has an `on_error`;
+-- nil if no app has one. The request leaves the scopes of the apps inside that app.
 function M.error_handler(app, req)
   local scope = req[SCOPE]
   while scope do

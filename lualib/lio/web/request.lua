@@ -1,4 +1,4 @@
--- Requests as handlers see them. Fields are made when they are first read: `method`, `path` (decoded), `raw_path`,
+-- Requests as handlers see them. Fields are computed when they are first read: `method`, `path` (decoded), `raw_path`,
 -- `target`, `raw_query`, `query`, `params`, `headers`, `version`, `host`, `remote_addr`, `remote_port`, `is_tls`,
 -- `cookies`, `upgrade` (the protocols that the client offers, or nil). Handlers and middleware may set other fields.
 
@@ -28,8 +28,8 @@ local getters = {
   upgrade = head.upgrade,
 }
 
--- Header values by name, case-insensitive; the values of repeated fields are joined. The key of the request is a table,
--- so that it is not the name of a header.
+-- Header values by name, case-insensitive; the values of repeated fields are joined. The key for the request is a
+-- table, because every string may be the name of a header field.
 local REQUEST <const> = {}
 local Headers = {}
 
@@ -44,7 +44,7 @@ end
 
 function getters.is_tls() return false end
 
--- In a mounted app, web/mount_scope.lua sets these two.
+-- In a mounted app, web/mount_scope.lua sets these two fields.
 function getters.base() return "" end
 function getters.original_path(req) return req.path end
 
@@ -63,7 +63,7 @@ function getters.remote_port(req)
   return ip and family ~= "unix" and port or nil
 end
 
--- Raises unless `req` is a request and `limit` a number of bytes, or nil.
+-- Raises unless `req` is a request, and `limit` is nil or an integer number of bytes.
 local function check(req, call, limit)
   if type(req) ~= "userdata" or not pcall(head.field, req, "") then misuse.no_colon("req", call) end
   if limit == nil then return end
@@ -73,20 +73,20 @@ local function check(req, call, limit)
   end
 end
 
--- `req:trailers()` returns the fields after a chunked body by lower-case name; empty until the body was read.
+-- `req:trailers()` returns the trailer fields of a chunked body, by lower-case name; empty until the body was read.
 function Request:trailers()
   check(self, "trailers")
   return native.trailers(self)
 end
 
--- `req:header(name)` returns the value, several joined, or nil. Case-insensitive.
+-- `req:header(name)` returns the value of a header field, or nil; repeated values are joined. Case-insensitive.
 Request.header = head.field
 
--- `req:header_all(name)` returns the list of the values.
+-- `req:header_all(name)` returns a list of the values of a header field.
 Request.header_all = head.field_all
 
--- `req:body([limit])` returns the whole body, `""` if there is none; or nil, reason, status. `limit` in bytes, by
--- default the app's. If the body is refused and the handler sets no response, the refusal is the response.
+-- `req:body([limit])` returns the whole body, `""` if there is none; or nil, reason, status. `limit` is in bytes; the
+-- default is the app's limit. If the body is refused and the handler sets no response, the refusal is the response.
 function Request:body(limit)
   if limit ~= nil or type(self) ~= "userdata" then check(self, "body", limit) end
   local body, status, reason = body_of(self, limit)
@@ -99,8 +99,8 @@ function Request:body(limit)
   return body
 end
 
--- `for piece in req:stream([limit]) do`: the body in pieces; each is read when the loop needs it. Raises if the body
--- ends early or is refused.
+-- `for piece in req:stream([limit]) do`: iterates over the body in pieces; each piece is read when the loop needs it.
+-- Raises if the body ends early or is refused.
 function Request:stream(limit)
   check(self, "stream", limit)
   local exchange = exchange_of(self)
@@ -112,8 +112,8 @@ function Request:stream(limit)
   end
 end
 
--- `req:json([limit])` returns the decoded body, a table; or nil, reason, status. Other values are refused, so that a
--- handler can index the result. `json.decode(req:body())` accepts them.
+-- `req:json([limit])` returns the decoded body, a table; or nil, reason, status. Any other JSON value is refused, so
+-- that a handler can index the result; `json.decode(req:body())` accepts every value.
 function Request:json(limit)
   if limit ~= nil or type(self) ~= "userdata" then check(self, "json", limit) end
   local body, reason, status = self:body(limit)
@@ -132,8 +132,8 @@ function Request:json(limit)
   return value
 end
 
--- `req:form([opts])` returns fields, files of a urlencoded or multipart form; or nil, reason, status. Later calls
--- return the same. See web/form.lua for `opts`; a number is a limit for the body in bytes.
+-- `req:form([opts])` returns the fields and the files of a urlencoded or multipart form; or nil, reason, status. Later
+-- calls return the same tables. `opts`: see web/form.lua; a number is the limit of the body in bytes.
 function Request:form(opts)
   check(self, "form")
   local known = self.whole_form
@@ -144,8 +144,8 @@ function Request:form(opts)
   return fields, files, status
 end
 
--- `req:take_over()` returns the connection, with the bytes that are buffered. The server forgets it:
--- the caller has to close it, and it has no timeouts. For upgrades, tunnels, CONNECT.
+-- `req:take_over()` returns the connection, with the bytes that have already been received. The server no longer uses
+-- the connection: the caller must close it, and the server's timeouts do not apply. For upgrades, tunnels and CONNECT.
 function Request:take_over()
   local exchange = exchange_of(self)
   if native.response_has_begun(self) then misuse.raise "req:take_over: the request is answered already" end
@@ -156,5 +156,5 @@ end
 
 http.define_request_fields(getters, Request)
 
--- The methods of requests, and the functions that make their fields.
+-- The methods of requests, and the functions that compute their fields.
 return { Request = Request, getters = getters }

@@ -25,7 +25,7 @@ local function set_status(res, call, n)
   res.code = n
 end
 
--- `res:status(n)` returns res. 200 to 599.
+-- `res:status(n)`: sets the status, an integer from 200 to 599. Returns res.
 function Response:status(n)
   set_status(self, "status", n)
   return self
@@ -41,13 +41,13 @@ local function add_field(res, call, name, value)
   return res
 end
 
--- `res:add_header(name, value)` returns res. Adds a field, even if there is one of that name. Raises for bytes that
--- could split the response.
+-- `res:add_header(name, value)`: adds a header field, even if a field of that name exists. Raises for bytes that could
+-- split the response. Returns res.
 function Response:add_header(name, value)
   return add_field(self, "add_header", name, value)
 end
 
--- Replaces the fields of a name by one; nil removes them.
+-- Replaces all fields called `name` with one. If `value` is nil, only removes them.
 local function replace_field(res, call, name, value)
   check_open(res, call)
   misuse.check(call, 1, name, "string")
@@ -62,8 +62,9 @@ local function replace_field(res, call, name, value)
   return add_field(res, call, name, value)
 end
 
--- `res:header(name, value)` returns res. Replaces the fields of that name; nil removes them. `false` as the
--- Content-Type: the body is sent without a type. Without `value`: returns the value that is set, or nil.
+-- `res:header(name, value)`: replaces all fields called `name` with one; nil removes them. If the Content-Type is
+-- `false`, the body is sent without a type. Returns res.
+-- `res:header(name)` returns the value that was set, or nil.
 function Response:header(name, ...)
   local is_simple = type(self) == "table" and rawget(self, "content_type") == nil
   if is_simple and set_field(self.request, name, ...) then return self end
@@ -73,25 +74,26 @@ function Response:header(name, ...)
   return replace_field(self, "header", name, (...))
 end
 
--- `res:get_header(name)` returns the value that is set, or nil.
+-- `res:get_header(name)` returns the value that was set, or nil.
 function Response:get_header(name)
   check_self(self, "get_header")
   misuse.check("get_header", 1, name, "string")
   return native.get_field(self.request, name)
 end
 
--- `res:cookie(name, value [, opts])` returns res (RFC 6265 section 4.1). `opts`: `path`, `domain`, `max_age`
--- (seconds), `expires` (HTTP date), `secure`, `http_only`, `same_site` ("strict", "lax", "none"). Raises for cookies
--- that browsers drop: "none" without `secure`, and names with `__Secure-` or `__Host-` without their attributes.
+-- `res:cookie(name, value [, opts])`: sets a cookie (RFC 6265 section 4.1). `opts`: `path`, `domain`, `max_age`
+-- (seconds), `expires` (HTTP date), `secure`, `http_only`, `same_site` ("strict", "lax", "none"). Raises for a cookie
+-- that browsers drop: "none" without `secure`, or a `__Secure-` or `__Host-` name without the attributes that it needs.
+-- Returns res.
 function Response:cookie(name, value, opts)
   check_open(self, "cookie")
   misuse.check("cookie", 1, name, "string")
   return self:add_header("Set-Cookie", require("lio.web.cookie")(name, value, opts))
 end
 
--- `res:trailer(name, value)` returns res. Adds a field after the body, which is then sent in chunks. HTTP/1.0 clients
--- and HEAD requests do not get it. Raises for a field that is not allowed there, and for bytes that could split the
--- response.
+-- `res:trailer(name, value)`: adds a trailer field. The body is then sent in chunks, unless the client uses HTTP/1.0 or
+-- the method is HEAD; no trailer is sent then. Raises for a field that is not allowed in trailers, and for bytes that
+-- could split the response. Returns res.
 function Response:trailer(name, value)
   check_self(self, "trailer")
   misuse.check("trailer", 1, name, "string")
@@ -115,8 +117,8 @@ local function is_list_of_strings(body)
   return count == #body
 end
 
--- `res:send(body)` returns res. `body`: a string, a list of strings, or a function that returns pieces until nil. Any
--- other table is sent as JSON.
+-- `res:send(body)`: sets the body, which is a string, a list of strings, or a function that returns pieces until nil.
+-- Any other table is sent as JSON. Returns res.
 function Response:send(body)
   check_open(self, "send")
   local kind = type(body)
@@ -131,7 +133,7 @@ function Response:send(body)
   return self
 end
 
--- `res:json(value)` returns res. Raises for values that JSON does not have.
+-- `res:json(value)`: sets a JSON body. Raises for a value that JSON cannot represent. Returns res.
 function Response:json(value)
   check_open(self, "json")
   local ok, text = pcall(require("lio.json").encode, value)
@@ -140,7 +142,7 @@ function Response:json(value)
   return self
 end
 
--- `res:redirect(url [, status = 302])` returns res.
+-- `res:redirect(url [, status = 302])`: sets the response to a redirect. Returns res.
 function Response:redirect(url, status)
   set_status(self, "redirect", status or 302)
   misuse.check("redirect", 1, url, "string")
@@ -149,10 +151,10 @@ function Response:redirect(url, status)
   return self
 end
 
--- `res:file(path [, opts])` returns res; or nil, message, code, and the response is 403, 404 or 503. A path that comes
--- from a client needs `opts.root`, a folder that it cannot leave. Other options: `type` (media type), `name` (a
--- download of that name), `max_age` (seconds), `immutable`, `cache_control`, `precompressed` (false: `.br` and `.gz`
--- copies beside the file are not used).
+-- `res:file(path [, opts])` returns res; or nil, message, code, with a response of status 403, 404 or 503. For a path
+-- that comes from a client, set `opts.root`, a folder that the path cannot leave. Other options: `type` (media type),
+-- `name` (makes the response a download with this file name), `max_age` (seconds), `immutable`, `cache_control`,
+-- `precompressed` (false: `.br` and `.gz` copies beside the file are not used).
 function Response:file(path, opts)
   check_open(self, "file", true)
   local done, message, code = require("lio.web.file").respond(self, path, opts)
@@ -176,9 +178,8 @@ end
 
 -- Hooks ----------------------------------------------------------------------------------------------
 
--- `res:on_head(f)` returns res. `f(res, body)` is called once, when the handler and its middleware have returned or
--- begin to send, before the head is sent: the last moment for headers. `body` is a string, or nil if it is sent in
--- pieces. The latest `f` is called first.
+-- `res:on_head(f)`: calls `f(res, body)` once, just before the head is sent, so `f` can still set header fields. `body`
+-- is a string, or nil if the body is sent in pieces. The function that was added last is called first. Returns res.
 function Response:on_head(f)
   check_open(self, "on_head", true)
   misuse.check_function("on_head", 1, f)
@@ -187,8 +188,8 @@ function Response:on_head(f)
   return self
 end
 
--- `res:on_end(f)` returns res. `f(req, res)` is called when the response is sent or the client has closed; `sent()` is
--- final by then. It must not wait. The latest `f` is called first.
+-- `res:on_end(f)`: calls `f(req, res)` when the response has been sent or the client has closed; the results of
+-- `res:sent()` are final then. `f` must not wait. The function that was added last is called first. Returns res.
 function Response:on_end(f)
   check_self(self, "on_end")
   native.record_effect(self.request, true)
@@ -200,5 +201,5 @@ function Response:on_end(f)
   return self
 end
 
--- The metatable of responses, which src/modules/http/serve.rs creates.
+-- The metatable of responses, for src/modules/http/serve.rs, which creates them.
 return { Response = Response }

@@ -1,15 +1,16 @@
--- The class of responses, and the checks that its methods begin with. The methods are in web/response.lua (what a
+-- The class of responses, and the checks that its methods call first. The methods are in web/response.lua (what a
 -- handler sets), web/handler_result.lua (what it returns) and web/response_sending.lua.
 --
 -- A response has these fields; the native server keeps its header fields.
 --   request       the request; the functions of `http.request` take it
 --   code          its status, nil until one is set
 --   body          a string, a function that returns pieces, or an open file with its ranges in `file_parts`
---   content_type  of the body, if no header names it; false: the body is sent without a type
+--   content_type  the type of the body, if no header field names one; false: the body is sent without a type
 --   trailers      the lines of its trailer fields
 --   error         the value that the handler raised
--- Once it has begun: `sent_code`; `framing` of its body ("length", "chunked", "close", or "none" for no body);
--- `unwritten`, how many bytes of its Content-Length are to come; and `encoder`, which compresses what is written.
+-- A response that has begun also has `sent_code`; `framing` of its body ("length", "chunked", "close", or "none" for no
+-- body); `unwritten`, how many bytes of its Content-Length are not written yet; and `encoder`, which compresses the
+-- pieces of the body.
 
 local misuse = require "lio.misuse"
 local native <const> = require("lio.http").request

@@ -14,19 +14,19 @@ local Response <const> = classes.Response
 local type <const> = type
 
 local TEXT <const> = "text/plain; charset=utf-8"
--- How many bytes are queued before they are sent.
+-- When this many bytes are queued, they are sent.
 local FLUSH_AT <const> = 16 * 1024
 
 local M = {}
 
--- The content type of a body if no header names one; nil: none.
+-- Returns the content type of a body if no header field names one; nil if it is sent without a type.
 local function content_type_of(res)
   local content_type = res.content_type
   if content_type == nil then return TEXT end
   return content_type or nil
 end
 
--- Calls the functions of `on_head`, the latest first. `body` is nil if it is sent in pieces.
+-- Calls the functions of `on_head`, the latest first. `body` is nil if the body is sent in pieces.
 local function run_head_hooks(res, body)
   local hooks = res.head_hooks
   res.head_hooks = nil
@@ -50,7 +50,7 @@ local function queue_encoded(res, bytes)
   return native.queue_chunk(res.request, bytes)
 end
 
--- Writes a piece of a body that is compressed. All pieces of a round of the loop go into one block.
+-- Writes a piece of a body that is compressed. The pieces of one round of the loop are flushed together.
 local function write_encoded(res, piece)
   local exchange, encoder = exchange_of(res), res.encoder
   local queued, failed = queue_encoded(res, encoder:write(piece))
@@ -64,8 +64,8 @@ local function write_encoded(res, piece)
   return true
 end
 
--- `res:write(piece)` returns true, or nil and "closed" if the peer has closed. Sends the head first, and pieces at once
--- or together with others of this round of the loop; waits while the peer does not read.
+-- `res:write(piece)`: sends a piece of the body; the first call also sends the head. Pieces of one round of the loop
+-- may be sent together. Waits while the peer does not read. Returns true; or nil and "closed" if the peer has closed.
 function Response:write(piece)
   check_self(self, "write")
   if type(piece) ~= "string" then misuse.argument("write", 1, "string", piece) end
@@ -88,12 +88,12 @@ function Response:write(piece)
     end
   end
   local queued, failed = native.queue_chunk(self.request, piece)
-  -- Sending what was queued before may have failed meanwhile: `flush` finds out.
+  -- If sending earlier pieces has failed meanwhile, `flush` returns the failure.
   if queued < FLUSH_AT and not failed then return true end
   return self:flush()
 end
 
--- `res:flush()` returns true when the system has taken all that was written, or nil and "closed".
+-- `res:flush()`: waits until the system has accepted all written bytes. Returns true, or nil and "closed".
 function Response:flush()
   check_self(self, "flush")
   if not self.framing then
@@ -139,7 +139,7 @@ end
 
 -- The end of a handler -------------------------------------------------------------------------------
 
--- A function that returns a string as the only piece of a body.
+-- Returns a function that returns a string as the only piece of a body.
 local function single_piece(body)
   return function()
     local piece = body
@@ -151,7 +151,7 @@ end
 -- `res:finish(…)`: sends what the handler has set or returned.
 function Response:finish(...)
   if self.framing then return finish_pieces(self) end
-  -- A folder of static files has sent the response.
+  -- The handler of `app:static` has sent the response already.
   if rawequal((...), self) and native.response_has_begun(self.request) then return end
   set_result(self, "handler", nil, ...)
   self:set_refusal()
@@ -170,8 +170,8 @@ function Response:finish(...)
   if sent ~= true then exchange_of(self):send(body, sent) end
 end
 
--- `res:sent()` returns the status (nil if no response was sent), how many bytes of its body were sent, and whether the
--- response was cut short.
+-- `res:sent()` returns the status (nil if no response was sent), the number of bytes of the body that were sent, and
+-- whether the response was cut short.
 function Response:sent()
   check_self(self, "sent")
   local exchange = existing_exchange(self)

@@ -1,5 +1,6 @@
--- Finds the handler of a request if the native router found no route, or one with constraints; responds to OPTIONS, and
--- with 404 and 405. Called by web/dispatch.lua. Reads the app and the request, and changes neither.
+-- Finds the handler of a request if the native router found no route, or a route with constraints; provides the
+-- responses to OPTIONS, and the responses 404 and 405. Called by web/dispatch.lua. Reads the app and the request, and
+-- changes neither.
 
 local allow_value <const> = require "lio.web.allow"
 local http = require "lio.http"
@@ -10,7 +11,7 @@ local head <const> = http.head
 
 local NO_MOUNTS <const> = {}
 
--- A response of the library. Fields that middleware has set to describe another body are removed.
+-- Returns the library's response for a status. Removes fields with which middleware described another body.
 local function status_page(req, res, ...)
   native.drop_body_fields(res.request)
   return require("lio.web.error_page").for_status(req, ...)
@@ -25,8 +26,8 @@ local function options_handler(allowed)
   return function() return 204, nil, { Allow = value } end
 end
 
--- `custom`: the `not_found` of a mounted app, which finds 405 and `Allow` set. If it sets 404, 405 is sent, because the
--- path has a route.
+-- `custom`: the `not_found` of a mounted app, or nil. When it is called, the status is 405 and `Allow` is set. If it
+-- sets the status 404, 405 is sent, because the path has a route.
 local function not_allowed_handler(allowed, custom)
   local value = allow_value(allowed)
   return function(req, res)
@@ -56,7 +57,7 @@ local function methods_of_app(app)
   return methods
 end
 
--- Whether a route serves a method that is not its own.
+-- Reports whether a route serves `method`, which is not the route's own method.
 local function serves(entry, method)
   return entry.method == "" and method ~= "CONNECT" or method == "HEAD" and entry.method == "GET"
 end
@@ -83,7 +84,7 @@ end
 
 -- Returns the handler of a request, and the id of its route unless the handler is the library's.
 local function find(app, req)
-  -- The target `*`, or `http://host` without a path, which means the same (RFC 9112 section 3.2.4).
+  -- The target `*`; or `http://host` without a path, which has the same meaning (RFC 9112 section 3.2.4).
   if head.raw_path(req) == "*" then return options_handler(methods_of_app(app)) end
   local handler, found = find_route(app, req)
   if handler then return handler, found end
@@ -98,8 +99,8 @@ local function find(app, req)
   return mounting.around(mounts, handler)
 end
 
--- `find_handler(app, req)` returns the handler, and the id of its route unless the handler is the library's. If finding
--- it raises, as a constraint may, the returned handler raises the error.
+-- `find_handler(app, req)` returns the handler, and the id of its route unless the handler is the library's. If the
+-- search raises, for example in a constraint, the returned handler raises the error.
 return function(app, req)
   local ok, handler, id = pcall(find, app, req)
   if ok then return handler, id end

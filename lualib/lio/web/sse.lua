@@ -1,8 +1,8 @@
 -- Server-sent events: `res:sse([opts])` returns a stream with `send`, `comment`, `wait` and `close` (HTML Standard,
 -- section 9.2). The head is flushed at once. An event is queued, and the server sends it before the loop waits again.
 --
--- The native server reports when the client has closed; no task waits for that. From then on, and when the server
--- stops, every call returns nil and "closed", so the loop of a handler ends.
+-- No task waits for the client to close; the native server reports it. When the client has closed or the server stops,
+-- every call returns nil and "closed", so a handler that loops ends.
 
 local defer = require "lio.defer"
 local exchanges = require "lio.web.exchange"
@@ -17,7 +17,7 @@ Events.__name = "lio.events"
 -- Seconds between comments, so that proxies do not close a silent stream.
 local PING <const> = 15
 
--- Adds a field for each line of a value.
+-- Adds a field to `parts` for each line of a value.
 local function add_field(parts, name, value)
   value = value:gsub("\r\n?", "\n")
   for line in (value .. "\n"):gmatch "(.-)\n" do
@@ -45,14 +45,15 @@ local function write(self, text)
 end
 
 -- `events:send(data [, event [, id [, retry]]])` returns true, or nil and "closed". `data`: a string of one or more
--- lines, a number, or a table, which is sent as JSON; nil: only the other fields are sent. `retry` in milliseconds.
+-- lines, a number, or a table, which is sent as JSON; if it is nil, only the other fields are sent. `retry`:
+-- milliseconds.
 function Events:send(data, event, id, retry)
   local parts = {}
   if event ~= nil then parts[#parts + 1] = "event: " .. one_line(event, "event") .. "\n" end
   if id ~= nil then parts[#parts + 1] = "id: " .. one_line(id, "id") .. "\n" end
   if retry ~= nil then
     if math.type(retry) ~= "integer" or retry < 0 then
-      misuse.raise "events:send: retry must be an integer of milliseconds"
+      misuse.raise "events:send: retry must be an integer number of milliseconds"
     end
     parts[#parts + 1] = "retry: " .. retry .. "\n"
   end
@@ -68,7 +69,7 @@ function Events:send(data, event, id, retry)
   return write(self, table.concat(parts))
 end
 
--- `events:comment([text])` returns the results of `send`. Browsers ignore comments.
+-- `events:comment([text])`: sends a comment, which browsers ignore. Returns the same results as `send`.
 function Events:comment(text)
   local parts = {}
   add_field(parts, ": ", tostring(text or ""))
@@ -76,8 +77,8 @@ function Events:comment(text)
   return write(self, table.concat(parts))
 end
 
--- `events:wait([seconds])`: waits until the client has closed or the server stops, at most that long. Returns nil and
--- "closed", or false and "timeout".
+-- `events:wait([seconds])`: waits until the client has closed or the server stops, for at most `seconds` seconds.
+-- Returns nil and "closed", or false and "timeout".
 function Events:wait(seconds)
   misuse.check_optional_seconds("wait", 1, seconds)
   if self.closed then return nil, "closed" end
@@ -96,7 +97,7 @@ function Events:is_closed()
   return self.closed
 end
 
--- `events:close()` returns true: ends the stream. Browsers reconnect, unless the page has closed its `EventSource`.
+-- `events:close()`: ends the stream. Returns true. Browsers reconnect, unless the page has closed its `EventSource`.
 function Events:close()
   self:finish()
   return true
@@ -111,7 +112,7 @@ function Events:finish()
   if self.waiting then self.driver:wake(self.waiting, "closed") end
 end
 
--- The timer has fired: a comment is due.
+-- Called when the timer fires: sends a comment, and sets the timer again.
 function Events:expired()
   if self.closed then return end
   -- A client that has not read what is queued needs no comment.
@@ -130,8 +131,8 @@ local function ping_of(opts)
   return opts.ping or nil
 end
 
--- `res:sse([opts])`: sends the head. `opts`: `ping` (seconds between comments, 15 by default; false: none), `retry`
--- (milliseconds after which the client reconnects).
+-- `res:sse([opts])`: sends the head, and returns the stream. `opts`: `ping` (seconds between comments, 15 by default;
+-- false: none), `retry` (milliseconds until the client reconnects).
 return function(res, opts)
   opts = options.check("res:sse", 1, opts, OPTIONS)
   local ping = ping_of(opts)
@@ -139,7 +140,7 @@ return function(res, opts)
   local driver = exchange.driver
   res:header("Content-Type", "text/event-stream")
   if not res:get_header "cache-control" then res:header("Cache-Control", "no-cache") end
-  -- nginx buffers events without this.
+  -- Without this field nginx buffers the events.
   res:header("X-Accel-Buffering", "no")
   local self = setmetatable({
     res = res,

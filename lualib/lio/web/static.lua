@@ -1,7 +1,7 @@
 -- `app:static(prefix, dir [, opts])`: serves the files of a folder. Called by webserver.lua. Invariant: a path that
--- leaves the folder, or has a name that begins with a dot, gets the same response as one that does not exist.
+-- leaves the folder, or has a name that begins with a dot, gets the same response as a path that does not exist.
 --
--- `http.site` is the native part: it answers small files by itself. This file does the rest.
+-- `http.site`, the native part, answers requests for small files. This file handles the other requests.
 
 local file = require "lio.file"
 local http = require "lio.http"
@@ -11,7 +11,7 @@ local options = require "lio.options"
 
 local native <const> = http.request
 
--- The defaults of `cache` and `cache_file`: how many bytes of files are kept in memory, and how many of one file.
+-- The defaults of `cache` and `cache_file`: the maximum bytes of all files in memory, and of one file in memory.
 local CACHE <const>, CACHE_FILE <const> = 8 * 1024 * 1024, 64 * 1024
 
 local OPTIONS <const> = {
@@ -28,7 +28,7 @@ local function not_found(site, req, res)
   return 404, "Not Found\n"
 end
 
--- Responds for a file that could not be opened.
+-- Responds if a file could not be opened.
 local function refuse(site, req, res, message, code)
   local status = files.STATUS[code]
   if not status then error("static: " .. message, 0) end
@@ -41,9 +41,9 @@ local function is_hidden(path)
   return path:byte(1) == 46 or path:find("/.", 1, true) ~= nil
 end
 
--- The location of a directory whose path was requested without a slash at its end: a relative reference, because the
--- host and a prefix that a proxy removes are not known. It begins with a dot, so that no part of the path is read as a
--- host.
+-- Returns the location of a directory that was requested without a slash at the end: a relative reference, because the
+-- host, and any prefix that a proxy removes, are unknown. It begins with a dot, so that no part of the path is read as
+-- a host.
 local function with_slash(req)
   local name = req.raw_path:match "[^/]*$"
   local query = req.raw_query
@@ -70,7 +70,7 @@ function Site:send(res, path, f)
   return files.respond_with(res, f, kind, nil, self.cache)
 end
 
--- Responds for a directory whose path ends in a slash or is empty: with its index, a listing, or `not_found`.
+-- Responds for a directory, whose path ends in a slash or is empty: with the index file, a listing, or `not_found`.
 function Site:respond_directory(req, res, path)
   local name = path .. self.index
   local f, message, code = self.folder:open(name)
@@ -95,8 +95,8 @@ function Site:respond_directory(req, res, path)
   return res:send(listing(req.path, path, entries, more, self.hidden))
 end
 
--- Responds to a request that `http.site` has not answered: `f` is the file that it has opened, or nil; `message` and
--- `code` are its error.
+-- Responds to a request that `http.site` has not answered. `f` is the file that `http.site` has opened, or nil;
+-- `message` and `code` are its error, or nil.
 function Site:handle(req, res, f, message, code)
   local path = req.params.rest or ""
   if not f and not message then
@@ -114,7 +114,7 @@ function Site:handle(req, res, f, message, code)
   return res:redirect(with_slash(req), 301)
 end
 
--- Adds the routes to the app, and returns it. Raises if the folder cannot be opened.
+-- Adds the routes to the app. Returns the app. Raises if the folder cannot be opened.
 return function(app, prefix, dir, opts)
   misuse.check("static", 1, prefix, "string")
   if prefix:sub(1, 1) ~= "/" or prefix:find "[:*<>]" then

@@ -1,5 +1,5 @@
--- `trailer(name, value)`: the line of a field after a chunked body (RFC 9112 section 7.1.2), for `res:trailer`. Called
--- by web/response.lua. Raises for a field that is not allowed there, and for bytes that could split the response.
+-- `trailer(name, value)` returns the line of a trailer field (RFC 9112 section 7.1.2), for `res:trailer`. Called by
+-- web/response.lua. Raises for a field that is not allowed in trailers, and for bytes that could split the response.
 
 local http = require "lio.http"
 local misuse = require "lio.misuse"

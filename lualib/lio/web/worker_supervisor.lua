@@ -1,6 +1,6 @@
--- A service that keeps the system of web/workers.lua running until its last worker has ended, and ends it then,
--- even if other services exist. If a worker is blocked, by an endless loop for example, it requests the others to
--- accept connections for that one. Argument: the number of workers, whose addresses follow root's.
+-- A service that keeps the system of web/workers.lua running until the last worker has ended, and then ends the system,
+-- even if other services exist. If a worker is blocked, for example by an endless loop, this service requests the other
+-- workers to accept connections for it. Argument: the number of workers, whose addresses follow the address of root.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -8,7 +8,7 @@ local count = ...
 
 local ROOT <const> = 1
 
--- The scheduler calls this when a worker has not returned to its loop for a while, and when it has returned.
+-- Called when a worker has not returned to its loop for 0.2 seconds, and when it has returned or ended.
 core.system_calls().blocked = function(id, is_blocked)
   local index = id - ROOT
   if index < 1 or index > count then return end

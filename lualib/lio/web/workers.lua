@@ -1,36 +1,37 @@
 -- Several workers for one app: `app:run(where, { workers = n })`. Called by web/listening.lua, and by web/worker.lua.
 --
 -- The VM that runs the program opens n listening sockets that share the address, and boots the scheduler with n
--- exclusive services, each with a loop (web/worker.lua). Each of them runs the program again, up to the same call of
--- `run`, which serves from the worker's socket. If sockets cannot share an address (unix), the workers accept from one
--- socket. Under `lio --watch` the previous program may have had more workers. All its sockets stay open, because
--- closing one would reset the clients in its queue: then a worker has several sockets.
+-- exclusive services, each with a loop (web/worker.lua). Each service runs the program again; the same call of `run`
+-- then serves from the worker's socket. If sockets cannot share an address (unix), the workers accept from one socket.
+-- Under `lio --watch` the previous program may have had more workers. All its sockets stay open, because closing a
+-- socket would reset the clients in its queue; a worker may then have several sockets.
 -- Invariant: a socket belongs to this VM until a worker takes it.
 
--- Under `lio --watch`: the sockets of the previous program. `--watch` also removes the file of a unix socket.
+-- Under `lio --watch`, functions for the sockets of the previous program; otherwise false. `--watch` also removes the
+-- file of a unix socket.
 local supervisor <const> = require "lio.supervisor"
 
 local misuse = require "lio.misuse"
 
 local M = {}
 
--- How many calls for several workers this VM has made. The n-th one here is the n-th one in a worker.
+-- How many calls of `run` with several workers this VM has made. The n-th call in a worker is the n-th call here.
 local calls = 0
 
--- In a worker, which this VM has started for one call of `run`: its number `index` of `count`; `call`, the number of
--- that call; `descriptor` (lightuserdata) of its socket, and whether all workers have that one (`shared`);
--- `other_descriptors`, of further sockets of the worker; `sockets`: a list by worker of lists of `descriptor` and
--- `identity`; and `program`, see `find_program`.
+-- In a worker, its assignment: `index` (its number) and `count` (the number of workers); `call`, the number of the call
+-- of `run` to serve; `descriptor` (lightuserdata) of its socket; `shared`, whether all workers use that socket;
+-- `other_descriptors`, a list of the descriptors of its further sockets; `sockets`, for each worker a list of tables
+-- with `descriptor` and `identity`; `program`, see `find_program`.
 M.assignment = nil
 
--- In a worker: its server, and the listeners that it has for blocked workers, by their number.
+-- In a worker: its server, and lists of the listeners that it has opened for blocked workers, by worker number.
 local server
 local listeners_for = {}
 
 -- In a worker ----------------------------------------------------------------------------------------------
 
 -- `next_socket()` is called once by each call of `run` with several workers. Returns whether this VM is a worker, and
--- the socket to serve from; nil if the call is not the one that the worker was started for.
+-- the socket to serve from; the socket is nil if the worker was started for another call.
 function M.next_socket()
   local assignment = M.assignment
   if not assignment then return false end
@@ -39,7 +40,7 @@ function M.next_socket()
   return true, require("lio.socket").fd(assignment.descriptor, assignment.shared)
 end
 
--- `serve_with(app_server)`: the worker's server. It accepts from the worker's other sockets as well.
+-- `serve_with(app_server)`: sets the worker's server, which then also accepts from the worker's other sockets.
 function M.serve_with(app_server)
   server = app_server
   local net = require("lio.net").instance
@@ -48,7 +49,7 @@ function M.serve_with(app_server)
   end
 end
 
--- Returns a listener on a copy of another worker's socket; nil if that is closed.
+-- Returns a listener on a copy of another worker's socket; nil if the socket is closed.
 local function open_duplicate(socket)
   local duplicate = require("lio.socket")._duplicate(socket.descriptor, socket.identity)
   if not duplicate then return nil end
@@ -61,8 +62,8 @@ local function open_duplicate(socket)
   return listener
 end
 
--- `accept_for(index, is_blocked)`: accepts connections for worker `index` while it is blocked, because the kernel
--- continues to queue connections at its sockets.
+-- `accept_for(index, is_blocked)`: starts or stops accepting connections for worker `index`. While a worker is blocked,
+-- the kernel continues to queue connections at its sockets.
 function M.accept_for(index, is_blocked)
   local listeners = listeners_for[index]
   if not is_blocked then
@@ -84,8 +85,8 @@ end
 
 -- In the VM that starts the workers ------------------------------------------------------------------------
 
--- Opens `count` sockets that share an address, or one that the workers share, or all those of the previous program.
--- Returns a list; or nil and a message.
+-- Opens `count` sockets that share an address; for a unix path, one socket for all workers. If the previous program had
+-- more sockets, adds them. If `addr` is a socket, opens none. Returns a list of sockets; or nil and a message.
 local function open_sockets(addr, port, opts, count)
   if type(addr) == "userdata" then return { addr } end
   local net, is_unix = require("lio.net").instance, addr:match "^unix:"
@@ -117,7 +118,7 @@ local function open_sockets(addr, port, opts, count)
 end
 
 -- Returns the program that the workers run: the file `script`, or the embedded `module`; and its `args`, a list with
--- the number `n`.
+-- its length in `n`.
 local function find_program(module, args)
   if module then return { module = module, args = args or {} } end
   local arg = rawget(_G, "arg")
@@ -169,7 +170,7 @@ function M.start(options)
   local program = find_program(options.module, options.args)
   local sockets, message = open_sockets(options.addr, options.port, options.listen, options.count)
   if not sockets then return nil, message end
-  -- A signal that arrives before all workers run is also passed to them.
+  -- A signal that arrives before all workers run is also passed to the workers that start later.
   local _ <close> = assert(require("lio.signal").hold("SIGINT", "SIGTERM"))
   options.on_listening(sockets[1])
   calls = calls + 1

@@ -1,6 +1,6 @@
--- CGI modules of `lio.webservice`: loads them, and makes handlers of them. A module is a table of functions named like
--- the methods of HTTP in lower case. They are called with path, query, header, body, and return code, body, headers.
--- Invariant: only functions that the module itself has, under a name in METHODS, are called.
+-- Loads the CGI modules of `lio.webservice`, and makes handlers that call them. A module is a table of functions whose
+-- names are HTTP methods in lower case. A function is called with path, query, header, body, and returns code, body,
+-- headers. Invariant: a function is called only if its name is in METHODS and the module's table itself contains it.
 
 local METHODS <const> = {
   GET = "get", HEAD = "head", POST = "post", PUT = "put", PATCH = "patch", DELETE = "delete", OPTIONS = "options",
@@ -15,7 +15,8 @@ local function is_there(name)
     or package.searchpath(name, package.path) ~= nil
 end
 
--- Returns the module for `"module|name"`: `module.name`, or the field `name` of `module`.
+-- Returns the module that `text` names: `"module"`, or `"module|name"` for `module.name` or the field `name` of
+-- `module`.
 local function find(text)
   local module, name = text:match "^([^|]+)|([^|]+)$"
   if not module then return require(text) end
@@ -42,7 +43,8 @@ function M.load(prefix, text)
   return module
 end
 
--- Not through a metatable, which may return a function for every name.
+-- Returns the module's function for a method, or nil. Ignores the metatable, which may return a function for every
+-- name.
 local function exported(module, method)
   local name = METHODS[method]
   local f = name and rawget(module, name)
@@ -63,7 +65,7 @@ local function headers_of(req)
   return header
 end
 
--- `handler(module)` returns a handler of `lio.webserver`, for routes that end in `*rest` or at the prefix.
+-- `handler(module)` returns a handler of `lio.webserver`, for the route of a prefix or a route that ends in `*rest`.
 function M.handler(module)
   return function(req, res)
     local method = req.method
@@ -74,7 +76,7 @@ function M.handler(module)
       return code, text, { Allow = allowed(module) }
     end
     local body = req:body()
-    -- The body was refused: the refusal is the response.
+    -- If the body was refused, the refusal is the response.
     if not body then return res end
     local code, content, headers = f(req.params.rest or "", req.query, headers_of(req), body)
     local status = type(code) == "number" and math.tointeger(code)

@@ -1,17 +1,17 @@
--- The file of the service `lio.webservice`, for `spawn` and `bootstrap`: it owns a loop and answers the requests of
--- webservice.lua. The service ends with the request `quit`.
+-- The file of the service `lio.webservice`, for `spawn` and `bootstrap`. The service owns a loop and answers the
+-- requests that webservice.lua defines. The request `quit` ends the service.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
 
--- The loop, without a script.
+-- Starts the loop, without a script.
 core.load_embedded "lio.service"()
 
 local webservice = require "lio.webservice"
 
 local S = {}
 
--- The last three are requests of a tunnel.
+-- A tunnel sends the last three requests.
 for _, name in ipairs { "start", "tunnel_data", "tunnel_shutdown", "tunnel_close" } do S[name] = webservice[name] end
 
 function S.quit()

@@ -3,7 +3,7 @@
 -- Each session has a pair of sockets. One end is served like the connection of any client, so all rules and limits of
 -- the server apply. Bytes from the tunnel are written to the other end; bytes of responses are read there and sent to
 -- the tunnel. Invariants: the bytes of a session keep their order and none is lost; a session is in `sessions` until
--- the tunnel has been notified of its end, so that late bytes do not open a new one.
+-- the tunnel has been notified that the session has ended, so that late bytes do not open a new session.
 
 local loop = require "lio.loop"
 local ltask = require "ltask"
@@ -13,7 +13,7 @@ local driver <const> = require("lio.net.driver").of(loop.net)
 
 local M = {}
 
--- How many bytes of a session may wait here if the tunnel sends without waiting for the results.
+-- How many bytes of a session may be pending here if the tunnel sends without waiting for the results.
 local BACKLOG <const> = 16 * 1024 * 1024
 -- Centiseconds between two liveness checks of a tunnel that does not report its death.
 local CHECK_INTERVAL <const> = 100
@@ -26,7 +26,8 @@ Session.__index = Session
 
 -- Sessions ---------------------------------------------------------------------------------------------
 
--- Sends a request to the tunnel, which has `patience` seconds to answer. Returns whether it answered, and its results.
+-- Sends a request to the tunnel. Returns whether it was answered, and its results. The session ends if the tunnel does
+-- not answer for `patience` seconds.
 function Session:call(name, ...)
   local timers = driver.timers
   timers:set(self.alarm, self.tunnel.patience)
@@ -35,13 +36,13 @@ function Session:call(name, ...)
   return ok, result, message
 end
 
--- The tunnel has not answered in time. If it runs again, it is notified that the session has ended.
+-- Called if the tunnel has not answered in time. If the tunnel runs again, it is notified that the session has ended.
 function Session:expired()
   self:drop()
   ltask.send(self.tunnel.address, "tunnel_close", self.id)
 end
 
--- Ends the session and removes it.
+-- Removes the session and closes its connection. Idempotent.
 function Session:remove()
   local tunnel = self.tunnel
   if tunnel.sessions[self.id] ~= self then return end
@@ -61,7 +62,7 @@ function Session:drop()
   self:remove()
 end
 
--- The session's task: sends the bytes of responses to the tunnel, and then notifies it of the end.
+-- The session's task: sends the bytes of responses to the tunnel, and then notifies it that the session has ended.
 local function forward_responses(self)
   local session <close> = self
   local piece = self.c:recv()
@@ -95,7 +96,7 @@ local function open_session(tunnel, id)
     tunnel = tunnel,
     pending_bytes = 0, -- from the tunnel, not yet written
     ended = false,
-    is_tunnel_notified = false, -- it was notified that the session has ended
+    is_tunnel_notified = false, -- whether the tunnel was notified that the session has ended
   }, Session)
   self.alarm = driver.timers:create(self)
   tunnel.sessions[id] = self
@@ -112,8 +113,8 @@ local function check_session(id, call)
   end
 end
 
--- `tunnel:data(id, data)` returns true when the server has received the data, or false and a message. An unknown `id`
--- opens a session.
+-- `tunnel:data(id, data)`: sends data from the tunnel to the server; an unknown `id` opens a session. Returns true when
+-- the data is sent, or false and a message.
 function Tunnel:data(id, data)
   check_session(id, "tunnel_data")
   if type(data) ~= "string" then
@@ -138,7 +139,7 @@ function Tunnel:data(id, data)
   return true
 end
 
--- `tunnel:close(id)` returns whether the session existed. Its requests that are in progress are not answered.
+-- `tunnel:close(id)`: ends a session; its requests in progress are not answered. Returns whether the session existed.
 function Tunnel:close(id)
   check_session(id, "tunnel_close")
   local session = self.sessions[id]
@@ -147,7 +148,8 @@ function Tunnel:close(id)
   return true
 end
 
--- `tunnel:shutdown(id)` returns whether the session existed. Its client sends no further bytes, but continues to read.
+-- `tunnel:shutdown(id)`: the client of a session sends no further bytes, but continues to read. Returns whether the
+-- session existed.
 function Tunnel:shutdown(id)
   check_session(id, "tunnel_shutdown")
   local session = self.sessions[id]
@@ -170,7 +172,8 @@ local function is_dead(self, ok, message)
   return not ok and tostring(message):find(("{service:%d} is dead"):format(self.address), 1, true) ~= nil
 end
 
--- Waits for the death of the tunnel's service, by a request that it does not answer while it runs.
+-- Waits until the tunnel's service has died. Sends it a request that it does not answer while it runs; the request
+-- fails when the service dies.
 local function watch(self)
   while not is_dead(self, pcall(ltask.syscall, self.address, "watch")) do
     ltask.sleep(CHECK_INTERVAL)
@@ -181,7 +184,7 @@ local function watch(self)
   self.on_death()
 end
 
--- Waits until no session is left, at most `seconds`.
+-- Waits until no session is left, for at most `seconds` seconds.
 local function drain(self, seconds)
   local token = {}
   self.drained = token
@@ -191,7 +194,7 @@ local function drain(self, seconds)
   self.drained = nil
 end
 
--- `tunnel:stop(grace)`: requests that are in progress are answered, within `grace` seconds; then every session ends.
+-- `tunnel:stop(grace)`: gives requests in progress `grace` seconds to be answered, and then ends every session.
 function Tunnel:stop(grace)
   if self.stopping then return end
   self.stopping = true
@@ -204,9 +207,9 @@ function Tunnel:stop(grace)
   pcall(ltask.call, self.address, "tunnel_end", self.addr, self.port)
 end
 
--- `open(app, address, addr, port, on_death)` returns a tunnel through the service `address`, which is requested to
--- carry the connections to `addr` and `port`; or nil and a message. `url` and `public_port` are its results, if it has
--- any. `on_death()` is called when that service has died.
+-- `open(app, address, addr, port, on_death)`: requests the service `address` to carry the connections to `addr` and
+-- `port`. Returns a tunnel; or nil and a message. `url` and `public_port` of the tunnel are the service's results, if
+-- it returned any. `on_death()` is called when the service has died.
 function M.open(app, address, addr, port, on_death)
   if address == ltask.self() then return nil, "the tunnel cannot be this service itself" end
   local ok, opened, second = pcall(ltask.call, address, "tunnel_open", addr, port)

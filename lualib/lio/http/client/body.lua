@@ -15,7 +15,7 @@ function Body:next()
   return self.read()
 end
 
--- `body:rewind()` returns whether the body can be sent from its start now.
+-- `body:rewind()`: goes back to the start of the body if that is possible. Returns whether it is at its start now.
 function Body:rewind()
   if self.text or not self.begun then return true end
   if not self.start then return false end
@@ -31,7 +31,7 @@ local function of_file(file)
     file:seek("set", start)
     body.start, body.length = start, length - start
   end
-  -- A file that grows is sent up to the length that was announced.
+  -- If the file grows, only the announced length is sent.
   function body.read()
     local most = PIECE
     if body.length then most = math.min(most, body.length - (file:seek "cur" - start)) end
@@ -47,7 +47,7 @@ local function of_function(f)
     local piece, message = f()
     if piece == nil then return nil, message end
     if type(piece) ~= "string" then
-      error("the function of a request's body must give strings, not " .. type(piece), 0)
+      error("the function of a request's body must return strings, not " .. type(piece), 0)
     end
     return piece
   end

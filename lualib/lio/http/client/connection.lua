@@ -1,8 +1,9 @@
 -- One connection to a server: sends a request, and reads the response. Part of `lio.http.client`.
 --
 -- From `pool:acquire` until the response is read, a connection belongs to one task. Otherwise it is idle in the pool,
--- and any event from the server closes it. Invariant: a connection that is left in the middle of a request or response
--- is closed and never used again. `timeouts`: `read` and `write` (seconds of one wait), `deadline` (of `lio.now`).
+-- and is closed if the server sends anything. Invariant: a connection that is left in the middle of a request or
+-- response is closed and never used again. A table `timeouts` has `read` and `write` (seconds for one wait) and
+-- `deadline` (a time of `lio.now`).
 
 local defer = require "lio.defer"
 local http = require "lio.http"
@@ -38,7 +39,7 @@ function M.new(driver, c, options)
   return self
 end
 
--- The loop has events.
+-- Called by the loop for events of the stream.
 function Connection:on_events(events)
   if self.idle then
     if not self.responses:is_quiet() then self:close() end
@@ -49,7 +50,7 @@ function Connection:on_events(events)
   end
 end
 
--- The timer of an idle connection.
+-- Called when the timer of an idle connection fires.
 function Connection:expired()
   if self.idle then self:close() end
 end
@@ -62,7 +63,7 @@ local function leave_pool(self)
   if self.on_close then self.on_close(self) end
 end
 
--- Closes the connection; a task that waits on it gets "closed". Idempotent.
+-- Closes the connection; a task that waits on the connection gets "closed". Idempotent.
 function Connection:close()
   if self.closed then return end
   self.closed, self.is_unusable = true, true
@@ -70,7 +71,7 @@ function Connection:close()
   leave_pool(self)
 end
 
--- `detach()` returns the stream, which another owner uses from now on.
+-- `detach()` removes the connection from the pool and returns its stream, which the caller owns from now on.
 function Connection:detach()
   self.closed, self.is_unusable = true, true
   self.driver:set_event_handler(self.c)
@@ -79,7 +80,7 @@ function Connection:detach()
   return self.c
 end
 
--- Whether another request may be sent on it.
+-- Whether another request may be sent on the connection.
 function Connection:is_reusable()
   return not (self.is_unusable or self.sending or self.is_last) and self.responses:is_reusable()
 end
@@ -90,7 +91,8 @@ local function timed_out(what)
   return nil, what .. ": timeout", "timeout"
 end
 
--- Waits until the stream is readable or, if `both`, writable. Returns true, or nil, message, code.
+-- Waits until the stream is readable or, if `both` is true, writable. Returns true; or nil, message, code. `what`
+-- describes the wait in the message of a timeout.
 function Connection:wait(seconds, timeouts, both, what)
   local deadline = timeouts.deadline
   if deadline then
@@ -106,8 +108,8 @@ function Connection:wait(seconds, timeouts, both, what)
   return true
 end
 
--- Reads the head of the final response without waiting. Returns status, head; false if it has not arrived; or nil,
--- message, code.
+-- Reads the head of the final response without waiting. Returns status, head; false if the head has not arrived; or
+-- nil, message, code.
 function Connection:poll_head()
   while true do
     local status, head, code = self.responses:head()
@@ -123,8 +125,9 @@ function Connection:poll_head()
   end
 end
 
--- Waits for the head of the final response, `seconds` at most after the last interim one. Returns status, head; or nil,
--- message, code; or, with `until_continue`, false if the server has requested the body, or the seconds have passed.
+-- Waits for the head of the final response, at most `seconds` seconds after the last interim response. Returns status,
+-- head; or nil, message, code. With `until_continue`, returns false if the server has requested the body, or if the
+-- time has passed.
 function Connection:await_head(timeouts, seconds, until_continue)
   seconds = seconds or timeouts.read
   local since, interim_count = now(), self.interim_count
@@ -145,7 +148,7 @@ function Connection:await_head(timeouts, seconds, until_continue)
 end
 
 -- `conn:read(f, timeouts, limit)` calls `f`, a method of the responses that reads the body, until it does not block.
--- Returns its results.
+-- Returns the results of `f`; or nil, message, code if waiting fails.
 function Connection:read(f, timeouts, limit)
   while true do
     local data, message, code = f(self.responses, limit)
@@ -164,8 +167,8 @@ end
 
 -- Sending ----------------------------------------------------------------------------------------------
 
--- Sends strings, and reads a response that arrives before all is sent. Returns true; or nil, message, code; or, if the
--- response was first, false, status, head: then `unsent` is the rest of the strings.
+-- Sends strings. Returns true; or nil, message, code. If a response arrives before all strings are sent, returns false,
+-- status, head; `unsent` then has the unsent bytes.
 function Connection:send(timeouts, ...)
   local done, message, _, code = try_send(self.c, 0, ...)
   while done ~= true do
@@ -184,18 +187,18 @@ function Connection:send(timeouts, ...)
   return true
 end
 
--- Sends strings, in a separate task while another task reads the response.
+-- Sends strings in a separate task, while another task reads the response. Returns true; or nil, message, code.
 local function send_aside(self, _, ...)
   local ok, message, _, code = self.net.send(self.c, ...)
   return ok, message, code
 end
 
--- Sends a piece of a body. `send` is one of the two functions above; its results are returned.
+-- Sends a piece of a body with `send`, which is `Connection.send` or `send_aside`. Returns the results of `send`.
 local function send_piece(send, self, timeouts, request, piece)
   if piece == "" then return true end
   if not request.length then return send(self, timeouts, ("%x\r\n"):format(#piece), piece, "\r\n") end
   request.left = request.left - #piece
-  if request.left < 0 then error("the function of the request's body gave more than its Content-Length", 0) end
+  if request.left < 0 then error("the function of the request's body returned more than its Content-Length", 0) end
   return send(self, timeouts, piece)
 end
 
@@ -206,7 +209,7 @@ local function end_pieces(send, self, timeouts, request)
   return nil, "the body is shorter than its announced length", "body"
 end
 
--- Sends the rest of a body.
+-- Sends the remaining pieces of a body with `send`. Returns the results of `send`.
 local function send_pieces(send, self, timeouts, request)
   while not request.finished do
     local piece, problem = request.body:next()
@@ -217,7 +220,7 @@ local function send_pieces(send, self, timeouts, request)
     local ok, message, code = send_piece(send, self, timeouts, request, piece)
     if not ok then return ok, message, code end
     if send ~= send_aside and request.left ~= 0 then
-      -- If the server has refused the request, the rest need not be sent.
+      -- If the server has refused the request, the remaining pieces need not be sent.
       local status, head, why = self:poll_head()
       if status then return false, status, head end
       if status == nil then return nil, head, why end
@@ -226,7 +229,7 @@ local function send_pieces(send, self, timeouts, request)
   return true
 end
 
--- The server responds before it has the whole body: the rest is sent while the response is read.
+-- Sends the rest of a request in a separate task. Called if the server responds before it has the whole request.
 local function continue_sending(self, timeouts, request)
   self.sending = true
   self.net.timeout(self.c, nil, timeouts.write)
@@ -241,7 +244,7 @@ local function continue_sending(self, timeouts, request)
   end)
 end
 
--- The response arrived before the whole request was sent. A refusal ends the sending.
+-- Called if the response has arrived before the whole request was sent. A refusal or a redirect stops the sending.
 local function on_early_response(self, timeouts, request, status)
   if status >= 300 then
     self.is_unusable = true
@@ -250,7 +253,7 @@ local function on_early_response(self, timeouts, request, status)
   end
 end
 
--- Sends head and body. Returns the results of `send`; or those of an early response.
+-- Sends the head and the body. Returns the same results as `Connection:send`, also for a response that arrives early.
 local function send_request(self, timeouts, request)
   local body = request.body
   if body and body.text and not request.expects then
@@ -277,9 +280,9 @@ local function send_request(self, timeouts, request)
   return send_pieces(Connection.send, self, timeouts, request)
 end
 
--- `conn:request(timeouts, request)` returns status, head of the final response; or nil, message, code. Of `request`:
--- `head` (text), `is_head`, `body`, `length` (nil: chunked), `upgrades`, `expects` (seconds or nil), `is_last` (it asks
--- to close the connection).
+-- `conn:request(timeouts, request)` returns status, head of the final response; or nil, message, code. Uses these
+-- fields of `request`: `head` (text), `is_head`, `body`, `length` (nil: chunked), `upgrades`, `expects` (seconds or
+-- nil), `is_last` (whether the request asks to close the connection).
 function Connection:request(timeouts, request)
   self.request_count = self.request_count + 1
   self.interim_count, self.continued, self.upgrades, self.unsent = 0, false, request.upgrades, nil

@@ -8,15 +8,15 @@ local M = {}
 M.ACCEPTED = "gzip, deflate, br"
 
 local KNOWN <const> = { gzip = true, ["x-gzip"] = true, deflate = true, br = true }
--- In a chain of codings a little input can decode to a lot.
+-- Each coding multiplies the size to which a small input can decode, so the number of codings is limited.
 local MAX_CODINGS <const> = 3
--- How many bytes one piece may decode to.
+-- The maximum number of bytes that one piece decodes to.
 local MAX_PIECE <const> = 64 * 1024 * 1024
 
 local Chain = {}
 Chain.__index = Chain
 
--- Calls a method of each decoder with the result of the one before. Returns data; or nil, message, code.
+-- Calls a method of each decoder in turn, with the result of the previous decoder. Returns data; or nil, message, code.
 local function pass(self, method, data)
   for _, decoder in ipairs(self) do
     local message, code
@@ -34,8 +34,9 @@ function Chain:finish()
   return pass(self, "finish", "")
 end
 
--- `of(value, limit)` returns the decoder for a body with this Content-Encoding; nil if there is no coding, or an
--- unknown one: then the program gets the body as it is. `limit`: bytes of the whole body.
+-- `of(value, limit)` returns the decoder for a body with the Content-Encoding `value`. Returns nil if there is no
+-- coding or an unknown coding; the program then gets the encoded body. `limit`: the maximum length of the body in
+-- bytes.
 function M.of(value, limit)
   if not value then return nil end
   local chain = {}

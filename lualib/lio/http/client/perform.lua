@@ -13,12 +13,12 @@ local urls = require "lio.http.client.url"
 -- At most this many bytes of a redirect response are read to keep its connection.
 local MAX_DISCARD <const> = 64 * 1024
 
--- The codes of failures of a connection that the server may have closed while it was idle.
+-- The codes with which a request may fail if the server has closed an idle connection.
 local CONNECTION_LOST <const> = { closed = true, reset = true, truncated = true }
 
 -- Preparing --------------------------------------------------------------------------------------------
 
--- An option of the request, or else of the client.
+-- Returns an option of the request, or else of the client; nil if it is false.
 local function option(client, opts, name)
   local value = opts[name]
   if value == nil then value = client.options[name] end
@@ -42,7 +42,7 @@ local function prepare(client, opts)
   request.timeouts = timeouts_of(client, opts)
   request.decode = option(client, opts, "decode")
   request.socket = option(client, opts, "socket")
-  -- The client's limit is not for streams.
+  -- The client's limit does not apply to streams.
   request.limit = options.to_integer(opts.limit or (opts.stream and math.maxinteger or client.options.limit))
   request.history = {}
   local proxy = option(client, opts, "proxy")
@@ -55,7 +55,7 @@ end
 
 -- Sending ----------------------------------------------------------------------------------------------
 
--- Returns the endpoint of the connection for a request, or nil, message, code.
+-- Returns the endpoint for a request; or nil, message, code.
 local function endpoint_of(request)
   if request.url.scheme ~= "http" then
     return nil, "https addresses need TLS, which is not supported yet", "tls"
@@ -66,15 +66,15 @@ local function endpoint_of(request)
   return { key = via.host .. " " .. via.port, addr = via.host, port = via.port }
 end
 
--- Whether a request that failed may be sent again: the server may have closed an idle connection before the request
+-- Whether a failed request may be sent again, because the server may have closed an idle connection before the request
 -- arrived. A request that is not idempotent could be executed twice (RFC 9112 section 9.5).
 local function may_repeat(request, conn, code)
   return conn.request_count > 1 and CONNECTION_LOST[code] and not conn.responses:has_begun() and request.is_idempotent
     and (not request.body or request.body:rewind())
 end
 
--- Sends a request once, on an idle connection if there is one and `is_new` is not set. Returns the response; or nil,
--- message, code, and whether to send it again.
+-- Sends a request once: on a new connection if `is_new` is true, otherwise on an idle connection if there is one.
+-- Returns the response; or nil, message, code, and whether the request may be sent again.
 local function send_once(client, request, endpoint, is_new)
   local pool, timeouts = client.pool, request.timeouts
   local conn, message, code = pool:acquire(endpoint, timeouts, is_new)
@@ -91,7 +91,7 @@ local function send_once(client, request, endpoint, is_new)
   return nil, head, why, may_repeat(request, conn, why)
 end
 
--- Sends a request, twice if that is safe and needed. Returns the response, or nil, message, code.
+-- Sends a request; sends it again if it failed and may be repeated. Returns the response, or nil, message, code.
 local function send(client, request)
   local endpoint, message, code = endpoint_of(request)
   if not endpoint then return nil, message, code end
@@ -125,17 +125,17 @@ local function follow(client, request, max)
     if is_redirect == nil then return refuse_redirect(response, "redirect: " .. problem) end
     if not is_redirect then return response end
     if #request.history >= max then return refuse_redirect(response, "more than " .. max .. " redirects") end
-    -- The option `socket` names one server.
+    -- The option `socket` is for one server only.
     if request.socket and not request.url:is_same_origin(url) then
-      return refuse_redirect(response, "redirect: to another server than the one of the option 'socket'")
+      return refuse_redirect(response, "redirect: to another server; option 'socket' is for one server")
     end
     request.history[#request.history + 1] = responses.summary(response)
     responses.discard(response, MAX_DISCARD)
   end
 end
 
--- `perform(client, call, opts)`: the request of a call such as "http.get", whose options are checked. Returns the
--- response, or nil, message, code.
+-- `perform(client, call, opts)`: performs the request of a call such as "http.get". The options have been checked.
+-- Returns the response, or nil, message, code.
 return function(client, call, opts)
   client.pool:driver():check_loop("http.client: %s request", opts.method or "GET")
   local ok, request, message, code = pcall(prepare, client, opts)

@@ -1,9 +1,9 @@
--- A client's connections, by host: the idle ones, their number, and the tasks that wait for one. Part of
--- `lio.http.client`.
+-- The connections of a client, by host: the number of connections, the idle connections, and a queue of waiting tasks.
+-- Part of `lio.http.client`.
 --
 -- Invariant: `count` of a host is the number of connections that are open or being opened, at most `max_per_host`; a
--- task waits only while that many are in use. A connection that is released, or the place of one that is closed, goes
--- straight to the task that has waited longest.
+-- task waits only while all of them are in use. A connection that is released, or the place of a connection that is
+-- closed, is given to the task that has waited longest.
 
 local connection = require "lio.http.client.connection"
 local defer = require "lio.defer"
@@ -47,7 +47,8 @@ local function host_of(pool, key)
   return host
 end
 
--- Gives a connection, or a place for one (true), to the task that has waited longest. Returns whether a task waited.
+-- Gives `what`, a connection or a place for a new one (true), to the task that has waited longest. Returns whether a
+-- task was waiting.
 local function grant(pool, host, what)
   while host.first <= host.last do
     local token = host.waiting[host.first]
@@ -88,7 +89,7 @@ local function add(pool, host, conn)
   return conn
 end
 
--- Returns an idle connection that the server has not closed, the one that was used last; or nil.
+-- Returns the most recently used idle connection, or nil. Closes idle connections that the server has closed.
 local function take_idle(pool, host)
   while true do
     local conn = host.idle[#host.idle]
@@ -108,7 +109,7 @@ local function wait_for_grant(pool, host, seconds)
   local driver = pool:driver()
   local token = driver:new_token()
   local _ <close> = defer(function()
-    -- The task was killed after the grant, before it ran.
+    -- If `granted` is set, the task was killed after the grant, before it ran.
     local granted = token.granted
     if granted == true then
       free_place(pool, host)
@@ -125,7 +126,7 @@ local function wait_for_grant(pool, host, seconds)
   return granted
 end
 
--- Opens a connection; its place is counted already.
+-- Opens a connection, for which the caller has counted a place. Returns the connection; or nil, message, code.
 local function open(pool, host, endpoint, seconds)
   local driver, opened = pool:driver(), false
   local _ <close> = defer(function()
@@ -150,8 +151,8 @@ local function seconds_left(timeouts, deadline)
 end
 
 -- `pool:acquire(endpoint, timeouts [, is_new])` returns a connection that the caller owns until it is released or
--- closed; or nil, message, code. `endpoint`: `key`, `addr`, `port`; `timeouts`: `connect` (seconds for all of this) and
--- `deadline`; `is_new`: the connection must be a new one.
+-- closed; or nil, message, code. `endpoint`: `key`, `addr`, `port`; `timeouts`: `connect` (seconds for the whole call)
+-- and `deadline`; `is_new`: whether the connection must be new.
 function Pool:acquire(endpoint, timeouts, is_new)
   if self.closed then return nil, "closed", "closed" end
   local host = host_of(self, endpoint.key)
@@ -162,7 +163,7 @@ function Pool:acquire(endpoint, timeouts, is_new)
     local conn = take_idle(self, host)
     if conn then return conn end
   end
-  -- Closing its connections may have removed the host.
+  -- Closing the idle connections may have removed the host.
   host = host_of(self, endpoint.key)
   if host.count < self.options.max_per_host then
     host.count = host.count + 1
@@ -174,7 +175,7 @@ function Pool:acquire(endpoint, timeouts, is_new)
         self.reused = self.reused + 1
         return granted
       end
-      -- A new connection takes its place.
+      -- The new connection takes the place of this one.
       granted.keeps_place = true
       granted:close()
     end
@@ -182,7 +183,7 @@ function Pool:acquire(endpoint, timeouts, is_new)
   return open(self, host, endpoint, seconds_left(timeouts, deadline))
 end
 
--- `pool:release(conn)`: the caller has finished with the connection.
+-- `pool:release(conn)`: takes back a connection that its owner no longer uses.
 function Pool:release(conn)
   if conn.closed then return end
   if self.closed or not conn:is_reusable() then return conn:close() end
@@ -195,7 +196,7 @@ function Pool:release(conn)
   local timers = conn.driver.timers
   conn.timer = conn.timer or timers:create(conn)
   timers:set(conn.timer, options.idle_timeout)
-  -- The loop reports when the server closes it.
+  -- The loop then reports when the server closes the connection.
   conn.c:arm(READ)
 end
 
@@ -208,7 +209,7 @@ function Pool:close_idle()
   for _, conn in ipairs(list) do conn:close() end
 end
 
--- `pool:close()`: closes all connections. Tasks that use one or wait for one get "closed".
+-- `pool:close()`: closes all connections. Tasks that use a connection or wait for one get "closed".
 function Pool:close()
   self.closed = true
   for _, host in pairs(self.hosts) do
@@ -220,7 +221,7 @@ function Pool:close()
   for _, conn in ipairs(list) do conn:close() end
 end
 
--- `pool:counts()` returns a table of `open`, `idle`, `opened`, `reused`.
+-- `pool:counts()` returns a table with `open`, `idle`, `opened` and `reused`.
 function Pool:counts()
   local open_count = 0
   for _ in pairs(self.all) do open_count = open_count + 1 end

@@ -1,6 +1,6 @@
--- Requests: makes the URL, head and body from the options of a call, and changes them for a redirect, without the
--- credentials if the origin is another one. Part of `lio.http.client`. Invariant: every name and value of a head is
--- checked, so no value that a program supplies can split a request in two.
+-- Requests: creates the URL, the head and the body from the options of a call, and changes them for a redirect; a
+-- redirect to another origin removes the credentials. Part of `lio.http.client`. Invariant: every name and value of a
+-- head is checked, so no value that a program supplies can split a request in two.
 
 local http = require "lio.http"
 local body_of <const> = require("lio.http.client.body").of
@@ -13,7 +13,7 @@ local M = {}
 local AGENT <const> = "lio"
 -- RFC 9110 section 9.2.2.
 local IDEMPOTENT <const> = { GET = true, HEAD = true, PUT = true, DELETE = true, OPTIONS = true, TRACE = true }
--- Methods for which a missing body is announced as an empty one (RFC 9110 section 8.6).
+-- A request with one of these methods and without a body announces the length 0 (RFC 9110 section 8.6).
 local HAS_BODY <const> = { POST = true, PUT = true, PATCH = true }
 -- The client sets these fields itself.
 local SET_BY_CLIENT <const> = { ["transfer-encoding"] = true, ["content-length"] = true, expect = true }
@@ -39,7 +39,7 @@ local function basic_credentials(user, password)
   return "Basic " .. base64(user .. ":" .. (password or ""))
 end
 
--- Header fields in order. `by_name`: the values by lower-case name.
+-- Header fields in order. `by_name`: the last value of each name, by lower-case name.
 local Fields = {}
 Fields.__index = Fields
 
@@ -74,10 +74,10 @@ function Fields:default(name, value)
   if not self.by_name[name:lower()] then self:add(name, value) end
 end
 
--- Calls `visit(name, value)` for the headers of a table, or of a list of { name, value }, which has an order.
+-- Calls `visit(name, value)` for the headers of a table by name, or of a list of { name, value }, whose order is kept.
 local function each(headers, visit)
   for _, pair in ipairs(headers) do
-    if type(pair) ~= "table" then error("headers: a list must hold { name, value }", 0) end
+    if type(pair) ~= "table" then error("headers: a list must contain { name, value }", 0) end
     visit(pair[1], pair[2])
   end
   for name, value in pairs(headers) do
@@ -111,7 +111,7 @@ local function count_bodies(options)
   if count > 1 then error("only one of body, json and form can be sent", 0) end
 end
 
--- Returns the body for the options, and adds its type to the fields.
+-- Returns the body for the options, and adds its Content-Type to the fields.
 local function make_body(options, fields)
   count_bodies(options)
   if options.json ~= nil then
@@ -125,7 +125,7 @@ local function make_body(options, fields)
   return body_of(options.body)
 end
 
--- Returns the length of the body; nil: it is sent in chunks; false: there is none.
+-- Returns the length to announce. Returns nil if the body is sent in chunks, or if no length is announced.
 local function length_of(fields, body, method)
   local given = fields.by_name["content-length"]
   fields:remove "content-length"
@@ -160,7 +160,7 @@ local function check_method(method)
   return method
 end
 
--- Returns the URL of a request; or nil and a message. `base`: the URL for relative ones, or nil.
+-- Returns the URL of a request; or nil and a message. `base`: the URL against which a relative URL is resolved, or nil.
 local function url_of(options, base)
   local text = options.url
   if type(text) ~= "string" then error("url must be a string, not " .. type(text), 0) end
@@ -204,8 +204,8 @@ function M.new(options, defaults)
   return request
 end
 
--- `request:render(coding, proxy)` sets `head`. `coding`: the value of Accept-Encoding, or nil; `proxy`: the URL of the
--- proxy, or nil.
+-- `request:render(coding, proxy)` sets `head`, the text of the head, and `is_head`. `coding`: the value of
+-- Accept-Encoding, or nil; `proxy`: the URL of the proxy, or nil.
 function Request:render(coding, proxy)
   local url, fields = self.url, self.fields
   local target = proxy and tostring(url) or url.target
@@ -246,8 +246,8 @@ end
 
 local FOLLOWED <const> = { [301] = true, [302] = true, [303] = true, [307] = true, [308] = true }
 
--- `request:redirect(status, location)` returns true if the request has become the one to send next (RFC 9110 section
--- 15.4); false if the redirect must not be followed; or nil and a message if the location is malformed.
+-- `request:redirect(status, location)`: makes this request the one to send after a redirect (RFC 9110 section 15.4).
+-- Returns true; false if the redirect must not be followed; or nil and a message if the location is malformed.
 function Request:redirect(status, location)
   if not FOLLOWED[status] or not location then return false end
   local method = self.method

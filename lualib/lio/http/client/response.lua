@@ -1,23 +1,25 @@
 -- Responses as programs see them. Part of `lio.http.client`. Fields: `status`, `reason`, `version`, `headers`
--- (case-insensitive), `url` (of the last request), `history` (the responses that were followed), `body` (unless it is
+-- (case-insensitive), `url` (of the last request), `history` (the redirects that were followed), `body` (unless it is
 -- streamed), `trailers` (once the body was read).
 --
--- Invariant: until the body is read to its end, the response owns its connection. The end releases it to the pool;
--- `close`, a failure and the collector close it.
+-- Invariant: until the body has been read, the response owns its connection. At the end of the body, the connection is
+-- released to the pool; `close`, a failure and the garbage collector close it.
 
 local decoding = require "lio.http.client.decoding"
 
--- A coding can make data longer: the encoded body may exceed the limit by this part of it, and by these bytes.
+-- Encoding can make a body longer, so the encoded body may exceed the limit by 1/OVERHEAD_PART of the limit plus
+-- OVERHEAD bytes.
 local OVERHEAD_PART <const>, OVERHEAD <const> = 64, 64 * 1024
--- How many encoded bytes in sequence may decode to nothing.
+-- The maximum number of consecutive encoded bytes that decode to nothing.
 local MAX_EMPTY <const> = 1024 * 1024
 
 local M = {}
 
 local Response = { __name = "lio.http.response" }
 
--- Header values by name. The keys of their two fields are tables, so that they are not names of headers: the native
--- head, and the set of names, or false, that no longer describe the body once it is decoded.
+-- Header values by name. A headers object has two fields: HEAD, the native head; and HIDDEN, the set of the names that
+-- do not describe the decoded body, or false. Their keys are tables, because every string may be the name of a header
+-- field.
 local HEAD <const>, HIDDEN <const> = {}, {}
 local Headers = {}
 
@@ -44,8 +46,8 @@ function Response.__index(self, name)
   return Response[name]
 end
 
--- `new(conn, status, head, request)` returns a response that owns `conn`. Of `request`: `timeouts`, `limit`, `decode`,
--- `url`, `method`, `history`.
+-- `new(conn, status, head, request)` returns a response that owns `conn`. Uses these fields of `request`: `timeouts`,
+-- `limit`, `decode`, `url`, `method`, `history`.
 function M.new(conn, status, head, request)
   local self = setmetatable({
     status = status,
@@ -58,9 +60,9 @@ function M.new(conn, status, head, request)
     conn = conn,
     timeouts = request.timeouts,
     limit = request.limit,
-    count = 0, -- bytes of the body
-    encoded_count = 0,
-    empty_count = 0, -- encoded bytes since the last one that decoded to something
+    count = 0, -- bytes of the decoded body
+    encoded_count = 0, -- bytes of the encoded body
+    empty_count = 0, -- encoded bytes since decoding last returned bytes
   }, Response)
   local has_body = request.method ~= "HEAD" and status ~= 204 and status ~= 304 and status ~= 101
   if request.decode and has_body and status ~= 206 then
@@ -70,7 +72,7 @@ function M.new(conn, status, head, request)
   return self
 end
 
--- Releases the connection, at the end of the body.
+-- Releases the connection at the end of the body.
 local function release(self)
   local conn = self.conn
   if not conn then return end
@@ -87,7 +89,7 @@ local function fail(self, message, code)
   return nil, message, code
 end
 
--- `res:close()`: drops the rest of the body, and closes the connection if there is a rest. Idempotent.
+-- `res:close()`: if the body was read completely, releases the connection; otherwise closes it. Idempotent.
 function Response:close()
   local conn = self.conn
   if not conn then return end
@@ -98,13 +100,14 @@ end
 Response.__close = Response.close
 Response.__gc = Response.close
 
--- `res:header_all(name)` returns the list of the values, in order.
+-- `res:header_all(name)` returns a list of the values of a header field, in order.
 function Response:header_all(name)
   if self.headers[HIDDEN] and self.headers[HIDDEN][name:lower()] then return {} end
   return self.head:field_all(name)
 end
 
--- `res:header_list()` returns a flat list of names and values, as sent, in order.
+-- `res:header_list()` returns all header fields, as sent and in order: a list in which each name is followed by its
+-- value.
 function Response:header_list()
   local list, hidden = self.head:field_list(), self.headers[HIDDEN]
   if not hidden then return list end
@@ -115,14 +118,15 @@ function Response:header_list()
   return kept
 end
 
--- Counts data of the body, decoded if it has a coding. Returns it, or nil, message, code beyond the limit.
+-- Adds the length of `data`, a piece of the body after any decoding, to the count. Returns `data`; beyond the limit
+-- nil, message, code.
 local function count_data(self, data)
   self.count = self.count + #data
   if self.count > self.limit then return fail(self, "the body is larger than allowed", "too long") end
   return data
 end
 
--- Decodes data of the body. A server could send data without end that decodes to nothing: encoded bytes are limited
+-- Decodes a piece of the body. A server could send endless data that decodes to nothing, so encoded bytes are limited
 -- too.
 local function decode(self, data)
   local overhead = self.limit // OVERHEAD_PART + OVERHEAD
@@ -159,8 +163,8 @@ function Response:piece()
   return nil
 end
 
--- `for piece in res:stream() do`: the body in pieces; each is read when the loop needs it. Raises if the body ends
--- early or cannot be read. Leaving the loop closes the response.
+-- `for piece in res:stream() do`: iterates over the body in pieces; each piece is read when the loop needs it. Raises
+-- if the body ends early or cannot be read. Leaving the loop closes the response.
 function Response:stream()
   return function()
     local piece, message = self:piece()
@@ -186,7 +190,7 @@ local function read_whole(self)
   end
 end
 
--- `res:text()` returns the body, or the rest of it, as a string; or nil, message, code.
+-- `res:text()` returns the body, or its unread part, as a string; or nil, message, code.
 function Response:text()
   if self.body then return self.body end
   if self.failure then return nil, self.failure.message, self.failure.code end
@@ -204,8 +208,8 @@ function Response:json()
   return require("lio.json").decode(text)
 end
 
--- `res:take_over()` returns the connection of a response that switches protocols (101), with the bytes that are
--- buffered. The caller has to close it.
+-- `res:take_over()` returns the connection of a response that switches protocols (101), with its buffered bytes. The
+-- caller must close the connection.
 function Response:take_over()
   local conn = self.conn
   if self.status ~= 101 or not conn then error("take_over: the answer does not switch protocols", 2) end
@@ -213,20 +217,20 @@ function Response:take_over()
   return conn:detach()
 end
 
--- `summary(res)` returns the entry of `history` for a response that was followed.
+-- `summary(res)` returns the entry of `history` for a redirect that was followed.
 function M.summary(self)
   return { status = self.status, url = self.url, headers = self.headers }
 end
 
--- `discard(res, max)`: reads the rest of a body that is not needed, if it has at most `max` bytes, so that the
--- connection can be reused; else closes the connection.
+-- `discard(res, max)`: reads a body that is not needed, so that the connection can be reused. If the body has more than
+-- `max` bytes, closes the connection.
 function M.discard(self, max)
   local _ <close> = self
   self.decoder, self.limit = nil, max
   if not self.conn.responses:is_complete() then read_whole(self) else release(self) end
 end
 
--- `release_if_complete(res)`: if the body has no rest, releases the connection and returns true.
+-- `release_if_complete(res)`: if no part of the body is unread, releases the connection and returns true.
 function M.release_if_complete(self)
   if self.status ~= 101 and self.conn.responses:is_complete() then
     self.decoder = nil

@@ -9,7 +9,7 @@ local M = {}
 
 local PORTS <const> = { http = 80, https = 443 }
 
--- Escapes the characters that a path or query must not have. Escapes in the text stay.
+-- Escapes the characters that a path or a query must not have. Keeps the escapes of the text.
 local function escape_rest(text)
   text = text:gsub("[^%w%-._~!$&'()*+,;=:@/?%%%[%]|^]", function(c) return ("%%%02X"):format(c:byte()) end)
   return (text:gsub("%%(%x?%x?)", function(digits)
@@ -39,8 +39,8 @@ local function parse_port(text, scheme)
   if port and port >= 1 and port <= 65535 then return port end
 end
 
--- Parses `host`, `host:port` or `[v6]:port`. Returns the host for `net.connect`, the port, and the host as it is
--- written in URLs; nil if it is malformed.
+-- Parses `host`, `host:port` or `[v6]:port`. Returns the host for `net.connect`, the port (nil if it is out of range),
+-- and the host as it is written in URLs; nil if the text is malformed.
 local function parse_host(text, scheme)
   local inner, port = text:match "^%[([%x:.]+)%]:?(%d*)$"
   if inner then
@@ -65,7 +65,7 @@ end
 local Url = {}
 Url.__index = Url
 
--- The text of the URL, without user and password.
+-- Returns the URL as text, without user and password.
 function Url:__tostring()
   return self.scheme .. "://" .. self.authority .. self.target
 end
@@ -105,8 +105,9 @@ local function split(text)
   return scheme and scheme:lower(), authority, path, query
 end
 
--- `parse(text)` returns a URL, or nil and a message. `http` and `https` URLs with a host; fields `scheme`, `user`,
--- `password`, `host`, `port`, `authority` (the value of Host), `path`, `query` (or nil), `target`.
+-- `parse(text)` parses an `http` or `https` URL with a host. Returns a URL with the fields `scheme`, `user`,
+-- `password`, `host`, `port`, `authority` (the value of Host), `path`, `query` (or nil), `target`; or nil and a
+-- message.
 function M.parse(text)
   local scheme, authority, path, query = split(text)
   if not scheme then return nil, "scheme is missing; an example is http://host/path" end
@@ -120,7 +121,7 @@ local function merge(base, path)
   return base.path:match "^(.*/)" .. path
 end
 
--- `resolve(base, reference)` returns a URL, or nil and a message (RFC 3986 section 5.2).
+-- `resolve(base, reference)` returns the URL of a reference (RFC 3986 section 5.2), or nil and a message.
 function M.resolve(base, reference)
   if reference:find "%c" then return nil, "control character" end
   local scheme, authority, path, query = split(reference)
@@ -146,7 +147,8 @@ local function add_pair(parts, key, value)
   parts[#parts + 1] = http.percent_encode(key) .. "=" .. http.percent_encode(tostring(value))
 end
 
--- `encode(values)` returns text such as `a=b&c=d`, sorted by key. A list repeats its key. Raises for other values.
+-- `encode(values)` returns text such as `a=b&c=d`, sorted by key. A list adds one pair for each element. Raises for a
+-- value that is not a string, a number, a boolean or a list of them.
 function M.encode(values)
   local keys, parts = {}, {}
   for key in pairs(values) do
@@ -165,7 +167,7 @@ function M.encode(values)
   return table.concat(parts, "&")
 end
 
--- `with_query(url, query)` returns a copy of the URL with `query` appended to its query.
+-- `with_query(url, query)` returns a copy of a URL with `query` appended to the URL's query.
 function M.with_query(url, query)
   if query == "" then return url end
   if url.query and url.query ~= "" then query = url.query .. "&" .. query end
