@@ -5,8 +5,8 @@
 ---Sockets for coroutines: a call that waits suspends the task, not the thread. Any task of the loop may make any call;
 ---`listen`, `bind`, `udp` and `wrap` also work before the loop runs.
 ---
----On success, a call returns a value. At the end of a stream, `recv` returns `nil` alone. On failure, a call returns
----`nil, message, code`; `recv`, `send` and `sendfile` return `nil, message, partial, code`; `listen`, `accept`,
+---On success, a call returns a value. At the end of a stream, `recv()` returns `nil` alone; the forms of `recv` that need
+---more bytes return `nil, "closed", partial, "closed"`. On failure, a call returns `nil, message, code`; `recv`, `send` and `sendfile` return `nil, message, partial, code`; `listen`, `accept`,
 ---`connect`, `udp` and `wrap` return `false, message, code`. The code is a short word: `"timeout"`, `"closed"`,
 ---`"refused"`, `"reset"`, `"too long"`, `"unresolved"`, `"in use"`, `"EMFILE"` … Misuse raises.
 ---@class lio.net
