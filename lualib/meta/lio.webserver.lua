@@ -27,7 +27,7 @@ local web = {}
 ---@field write_time? number seconds that sending may make no progress; default `30`
 ---@field connections? number maximum number of connections; if it is reached, accepting pauses; default `10000`
 ---@field requests? number maximum number of requests on one connection; default `math.huge`
----@field grace? number seconds that a graceful stop waits for handlers; default: `loop.grace`, normally `10`
+---@field grace? number seconds that a graceful stop waits for handlers; without it `loop.grace` applies, default `10`
 ---@field debug? boolean whether error pages show tracebacks; default `false`
 
 ---Creates an app. An unknown option, or a value out of its range, raises.
