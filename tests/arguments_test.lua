@@ -1,7 +1,7 @@
--- Every public function with wrong arguments: none at all, and each wrong value in each position. A call either works
--- or raises an error at its line, which names the function as it was called.
+-- Calls every public function with wrong arguments: with none, and with each wrong value in each position. A call
+-- either succeeds or raises an error at the line of the call, which names the function as it was called.
 --
--- The calls are texts that are compiled, so that Lua has the names. The objects that they use are made for each call.
+-- Each call is compiled from a string, so that Lua knows the names. The objects that it uses are created for this call.
 
 local t = require "tests.kit"
 local compress = require "lio.compress"
@@ -25,7 +25,8 @@ local WRONG <const> = {
 local folder <const> = t.tmp()
 t.write(folder .. "/file", "content")
 
--- The objects that the texts can name, made at their first use.
+-- Functions that create the objects, by the names that these strings use. A function is called when a string first uses
+-- its name.
 local makers = {}
 
 function makers.sel() return lio.create() end
@@ -65,7 +66,7 @@ local MODULES <const> = {
   socket = socket, thread = thread, timer = timer, web = web, folder = folder,
 }
 
--- Returns an environment, and a function that closes the objects that were made in it.
+-- Returns an environment, and a function that closes the objects that were created in it.
 local function new_env(given)
   local made = {}
   local env = setmetatable({}, { __index = function(env, name)
@@ -95,9 +96,10 @@ local function new_env(given)
 end
 
 local problems, calls
-local walked = {} -- names of calls
+local walked = {} -- the names of the tested functions
 
--- Runs one call as a task, which is killed if it waits. `given` has names for the text.
+-- Runs the call in the string `text`. If a loop runs, the call is a task, which is killed if it waits. `given` has
+-- further variables for the string, or is nil.
 local function try(text, name, given)
   calls = calls + 1
   local env, close = new_env(given)
@@ -123,7 +125,8 @@ local function try(text, name, given)
   close(results)
 end
 
--- Tries a call such as "net.connect" or "c:recv" with right arguments (texts), with none, and with wrong ones.
+-- Tries a function such as "net.connect" or "c:recv" with the correct arguments `...` (as strings), with no arguments,
+-- and with wrong ones.
 local function walk(given, call, ...)
   walked[call] = true
   local right = { ... }
@@ -138,7 +141,7 @@ local function walk(given, call, ...)
     end
   end
   if not call:find(":", 1, true) then return end
-  -- A dot instead of the colon.
+  -- Calls the method with a dot, and with a wrong value as its object.
   for _, wrong in ipairs(WRONG) do
     local args = table.concat({ wrong, table.unpack(right) }, ", ")
     try(("%s.%s(%s)"):format(object, name, args), name, given)
@@ -153,7 +156,7 @@ local function test(name, calls_of, run)
     end
     if run then run(each) else loop.run(function()
       each()
-      -- The loop would wait for timeouts that are pending.
+      -- Otherwise the loop would wait for pending timeouts.
       loop.stop(0)
     end) end
     if problems[1] then
@@ -264,7 +267,7 @@ test("lio.webserver", {
   { "app:server" },
 })
 
--- One request for each call, because most calls are possible only once in a request.
+-- Sends one request for each call, because most of these methods can be called only once in a request.
 local function in_requests(each)
   loop.run(function()
     local app = web.new()
@@ -302,18 +305,19 @@ test("responses", {
   { "res:sent" },
 }, in_requests)
 
--- Functions for code that drives a loop take their arguments unchecked. The other exceptions have their reasons.
+-- The functions that this suite does not test: those for code that drives a loop, which do not check their arguments,
+-- and three others.
 local DRIVERS <const> = {}
 for name in ([[
   net.new net.step net.use
   loop.attach loop.describe thread.describe net.remote lio.waker loop.own ]]):gmatch "%S+" do
-  -- `net.remote` is for services, and checked by net_remote; `lio.waker` by selector_wait; `loop.own` is the service
-  -- library's.
+  -- `net.remote` is for services, and net_remote tests it; selector_wait tests `lio.waker`; only the service library
+  -- calls `loop.own`.
   DRIVERS[name] = true
 end
 
--- Regression: each error that was raised leaked 56 bytes.
-t.test("errors take no memory", function()
+-- Regression: each raised error leaked 56 bytes.
+t.test("raised errors leak no memory", function()
   local function resident()
     local status <close> = assert(io.open "/proc/self/status")
     return tonumber(status:read "a":match "VmRSS:%s*(%d+)")
@@ -327,14 +331,14 @@ t.test("errors take no memory", function()
   t.ok(raise(500000) - before < 8192, "KiB resident")
 end, { resident = true })
 
-t.test("no public function is left out", function()
+t.test("every public function is tested", function()
   local missing = {}
   local SAME <const> = { ["http.head"] = "http.get", ["http.put"] = "http.post", ["http.patch"] = "http.post",
     ["http.delete"] = "http.get" }
   for prefix, module in pairs(MODULES) do
     for name, f in pairs(type(module) == "table" and module or {}) do
       local call = prefix .. "." .. name
-      -- A leading underscore: for the library only.
+      -- A name that begins with an underscore is internal to the library.
       local known = walked[SAME[call] or call] or DRIVERS[call] or name:find "^_"
       if type(f) == "function" and not known then missing[#missing + 1] = call end
     end
