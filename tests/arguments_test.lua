@@ -167,7 +167,7 @@ local function test(name, calls_of, run)
   end, { leaks = true })
 end
 
-test("lio and its selectors", {
+test("lio and its selectors check their arguments", {
   { "lio.create", "64" }, { "lio.now" }, { "lio.wall" }, { "lio.tasks" }, { "lio.systemd" }, { "lio.watch", "folder" },
   { "sel:event_add", "pair", "1", "{}" }, { "sel:event_mod", "pair", "1" }, { "sel:event_del", "pair" },
   { "sel:set_udata", "pair", "{}" }, { "sel:arm", "pair", "1" }, { "sel:count" }, { "sel:waker" },
@@ -175,7 +175,7 @@ test("lio and its selectors", {
   { "waker:wake" }, { "sel:close" },
 })
 
-test("lio.socket", {
+test("lio.socket checks its arguments", {
   { "socket.create", "'tcp'" }, { "socket.endpoint", "'inet'", "'127.0.0.1'", "9" }, { "socket.pair" },
   { "socket.fd", "pair:detach()" }, { "socket.gethostname" }, { "socket.chmod", "folder", "448" },
   { "s:bind", "'127.0.0.1'", "0" }, { "s:listen", "5" }, { "s:accept" }, { "s:connect", "endpoint" },
@@ -185,7 +185,7 @@ test("lio.socket", {
   { "s:close" }, { "endpoint:value" },
 })
 
-test("lio.net", {
+test("lio.net checks its arguments", {
   { "net.listen", "'127.0.0.1'", "0", "{}" }, { "net.bind", "'127.0.0.1'", "0", "{}" }, { "net.accept", "listener" },
   { "net.connect", "'127.0.0.1'", "port", "{}" }, { "net.resolve", "'127.0.0.1'", "1" }, { "net.attempt" },
   { "net.recv", "c", "10" }, { "net.recv", "c", "'until'", "'x'", "10" }, { "net.send", "c", "'x'", "'y'" },
@@ -198,7 +198,7 @@ test("lio.net", {
   { "net.udp", "'127.0.0.1'", "0" }, { "net.recvfrom", "udp" }, { "net.sendto", "udp", "'x'", "'127.0.0.1'", "9" },
 })
 
-test("connections, listeners, datagram sockets and servers", {
+test("connections, listeners, datagram sockets and servers check their arguments", {
   { "c:recv", "10" }, { "c:recv", "'line'", "10" }, { "c:recv", "'until'", "'x'", "10" }, { "c:send", "'x'", "'y'" },
   { "c:sendfile", "f", "0", "1" }, { "c:shutdown", "'w'" }, { "c:timeout", "1", "1" }, { "c:peer" }, { "c:sock" },
   { "c:option", "'sndbuf'", "65536" }, { "c:wait_readable", "1" }, { "c:wait_closed", "1" }, { "c:transfer", "5" },
@@ -210,24 +210,24 @@ test("connections, listeners, datagram sockets and servers", {
   { "attempt:close" }, { "server:stop", "0" }, { "server:admit", "c" }, { "server:release", "c" }, { "server:wait" },
 })
 
-test("lio.loop", {
+test("lio.loop checks its arguments", {
   { "loop.sleep", "1" }, { "loop.timeout", "1000", "print" }, { "loop.cancel", "5" }, { "loop.fork", "loop.now" },
   { "loop.wait", "{}" }, { "loop.wakeup", "{}", "1" }, { "loop.interrupt", "co" }, { "loop.running" },
   { "loop.kill", "co" }, { "loop.now" }, { "loop.on_stop", "print" }, { "loop.signal", "'SIGWINCH'", "print" },
   { "loop.run", "print" }, { "loop.drives" }, { "loop.is_running" }, { "loop.is_stopping" }, { "loop.was_signalled" },
 })
 
-test("lio.loop while it does not run", {
+test("lio.loop checks its arguments while it does not run", {
   { "loop.stop", "1" }, { "loop.run", "loop.now" }, { "loop.signal", "'SIGWINCH'", "nil" },
 }, function(each) each() end)
 
-test("lio.thread", {
+test("lio.thread checks its arguments", {
   { "thread.spawn", "loop.now" }, { "thread.wait", "th", "th" }, { "thread.kill", "th" }, { "thread.status", "th" },
   { "thread.scope" }, { "thread.all", "{ loop.now }" }, { "thread.race", "{ loop.now }" },
   { "thread.timeout", "1", "loop.now" }, { "scope:spawn", "loop.now" }, { "scope:wait" }, { "scope:close" },
 })
 
-test("lio.timer and lio.signal", {
+test("lio.timer and lio.signal check their arguments", {
   { "timer.new" }, { "timers:add", "1", "{}" }, { "timers:create", "{}" }, { "timers:set", "id", "1" },
   { "timers:clear", "id" }, { "timers:free", "id" }, { "timers:cancel", "id" }, { "timers:next" }, { "timers:expire" },
   { "timers:count" }, { "signal.open", "'SIGWINCH'" }, { "signal.raise", "'SIGWINCH'" },
@@ -235,21 +235,21 @@ test("lio.timer and lio.signal", {
   { "watcher:handle" }, { "watcher:close" },
 })
 
-test("lio.file", {
+test("lio.file checks its arguments", {
   { "file.open", "folder .. '/file'" }, { "file.folder", "folder" }, { "file.measure", "f" },
   { "file.open_beneath", "folder", "'file'" }, { "f:read", "0", "10" }, { "f:size" }, { "f:kind" }, { "f:stat" },
   { "f:handle" }, { "f:is_closed" }, { "f:close" }, { "dir:open", "'file'" }, { "dir:list", "''" }, { "dir:path" },
   { "dir:is_closed" }, { "dir:close" },
 })
 
-test("lio.json and lio.compress", {
+test("lio.json and lio.compress check their arguments", {
   { "json.encode", "{}", "{}" }, { "json.decode", "'1'", "{}" }, { "json.array", "{}" },
   { "compress.encoder", "'gzip'", "5" },
   { "compress.decoder", "'gzip'", "100" }, { "encoder:write", "'x'" }, { "encoder:flush", "'x'" },
   { "encoder:finish", "'x'" }, { "decoder:write", "''" }, { "decoder:flush" }, { "decoder:finish", "''" },
 })
 
-test("lio.http.client", {
+test("lio.http.client checks its arguments", {
   { "http.new", "{}" }, { "http.request", "{ url = 'http://127.0.0.1:1/' }" },
   { "http.get", "'http://127.0.0.1:1/'", "{}" },
   { "http.post", "'http://127.0.0.1:1/'", "{ body = 'x' }" }, { "http.counts" }, { "http.close_idle" },
@@ -258,7 +258,7 @@ test("lio.http.client", {
   { "client:close" },
 })
 
-test("lio.webserver", {
+test("lio.webserver checks its arguments", {
   { "web.new", "{}" }, { "web.worker" }, { "web.compress", "{}" }, { "web.log", "{}" },
   { "app:get", "'/'", "print" }, { "app:post", "'/'", "print", "print" }, { "app:any", "'/'", "print" },
   { "app:route", "'GET'", "'/'", "print" }, { "app:mount", "'/in'", "inner" }, { "app:use", "'/in'", "print" },
@@ -291,12 +291,12 @@ local function in_requests(each)
   end)
 end
 
-test("requests", {
+test("requests of the web server check their arguments", {
   { "req:header", "'host'" }, { "req:header_all", "'host'" }, { "req:body", "10" }, { "req:json", "10" },
   { "req:form", "{}" }, { "req:stream", "10" }, { "req:trailers" },
 }, in_requests)
 
-test("responses", {
+test("responses of the web server check their arguments", {
   { "res:status", "200" }, { "res:header", "'X-A'", "'b'" }, { "res:add_header", "'X-A'", "'b'" },
   { "res:get_header", "'X-A'" }, { "res:cookie", "'a'", "'b'", "{}" }, { "res:send", "'x'" }, { "res:json", "{}" },
   { "res:redirect", "'/x'", "302" }, { "res:write", "'x'" }, { "res:flush" },

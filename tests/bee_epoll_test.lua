@@ -1,4 +1,4 @@
--- The results of each call of bee.epoll, which are bee's: on open, closed and unknown descriptors, and on a closed
+-- Each call of bee.epoll returns what it returns in bee.lua: on open, closed and unknown descriptors, and on a closed
 -- epoll object.
 
 local t = require "tests.kit"
@@ -144,7 +144,7 @@ t.test("a signal during a wait does not end the wait", function()
   e:event_add(b, epoll.EPOLLIN, "b")
   local p = io.popen(string.format("for i in 1 2 3; do kill -USR1 %d; sleep 0.04; done", loopback.pid()))
   local begin, got = lio.now(), {}
-  -- Waits until the three signals have arrived, and SIGCHLD because the shell has ended. The first wait begins before
+  -- Waits until the three signals have arrived, followed by SIGCHLD when the shell ends. The first wait begins before
   -- the last signal.
   repeat
     t.eq(events(e, 250), {})

@@ -1,5 +1,5 @@
--- The results of each call of bee.select, which are bee's: what a call replaces, when it returns true, and what a
--- closed selector does.
+-- Each call of bee.select returns what it returns in bee.lua: calls that replace a registration, calls that always
+-- return true, and calls on a closed selector.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -38,7 +38,7 @@ t.test("event_add of a registered descriptor replaces mask and udata", function(
   a:close() b:close()
 end)
 
-t.test("a wait without a timeout for registrations without events is an error", function()
+t.test("a wait without a timeout raises an error if no registration has events", function()
   local s <close> = select_.create()
   local a, b = pair()
   t.eq({ s:event_add(b, 0) }, { true })

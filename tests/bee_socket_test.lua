@@ -1,4 +1,4 @@
--- The results of each call of bee.socket, which are bee's.
+-- Each call of bee.socket returns what it returns in bee.lua.
 
 local t = require "tests.kit"
 local lio = require "lio"

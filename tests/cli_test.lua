@@ -100,7 +100,7 @@ t.test("os.exit sets the exit code", function()
   t.eq(run("-e 'os.exit(4, true)'").code, 4)
 end)
 
-t.test("an error goes to standard error with file, line and traceback, and exits with 1", function()
+t.test("an error is printed to standard error with file, line and traceback, and the exit code is 1", function()
   local path = script "local function inner()\n  error 'boom'\nend\nprint 'before'\ninner()"
   local r = run(path)
   local name = path:sub(2, -2)
@@ -126,7 +126,7 @@ t.test("an error object without __tostring is reported with its type", function(
   t.ok(run(script "error()").err:find "^lio: %(error object is a nil value%)")
 end)
 
-t.test("a syntax error names file and line and exits with 1", function()
+t.test("a syntax error is printed with file and line, and the exit code is 1", function()
   local path = script "local x = 1\nx = = 2\n"
   local r = run(path)
   t.eq(r, { out = "", err = "lio: " .. path:sub(2, -2) .. ":2: unexpected symbol near '='\n", code = 1 })
@@ -197,7 +197,7 @@ t.test("-h prints the usage to standard output", function()
   end
 end)
 
-t.test("an unknown option is named, with the usage on standard error and exit code 1", function()
+t.test("an unknown option is named on standard error with the usage, and the exit code is 1", function()
   for _, option in ipairs { "-z", "--nonsense", "-vh" } do
     local r = run(option .. " " .. script "print 'ran'")
     t.eq(r.code, 1, option)

@@ -98,7 +98,7 @@ local function blocks()
   return list
 end
 
--- Returns the lines of output that the comments `--> …` in `text` promise.
+-- Returns the lines of output that the comments `--> …` in `text` show.
 local function promised(text)
   local lines = {}
   for line in text:gmatch "%-%-> ([^\n]*)" do lines[#lines + 1] = line end

@@ -248,7 +248,7 @@ behaviour("every attempt to resume a dead coroutine fails", function(c)
   for _ = 1, 3 do t.raises("cannot resume dead coroutine$", f) end
 end)
 
-behaviour("a coroutine may be resumed by others than its creator", function(c)
+behaviour("a coroutine may be resumed by a coroutine that has not created it", function(c)
   local co = c.create(function()
     for i = 1, 10 do c.yield(i) end
   end)

@@ -27,7 +27,7 @@ local function with(f)
   t.eq(child:close(), 0)
 end
 
--- Posts files as a browser does that submits the form without running the page's script.
+-- Posts files as a browser does when it submits the form without running the page's script.
 local function browse(c, ...)
   local body = {}
   for _, file in ipairs { ... } do

@@ -1,5 +1,5 @@
--- The connections of lio.http.client: they are kept, shared and waited for, a closed one is detected, and one in an
--- uncertain state is never reused.
+-- The connections of lio.http.client: they are kept, shared and waited for; closed connections are detected, and
+-- connections in an uncertain state are never reused.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.scripted_server"
@@ -271,7 +271,7 @@ end, function(http, url)
   t.eq(http:counts().opened, 3)
 end, { max_per_host = 1 })
 
-kit.test("idle connections are closed after their time", always(ok "x"), function(http, url)
+kit.test("idle connections are closed after idle_timeout", always(ok "x"), function(http, url)
   http:get(url)
   t.eq(http:counts().idle, 1)
   await(function() return http:counts().open == 0 end)
@@ -296,7 +296,7 @@ for _, case in ipairs {
   { "Connection: close", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx" },
   { "HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx" },
 } do
-  kit.test("a response ends its connection: " .. case[1], always(case[2]), function(http, url)
+  kit.test("the connection is closed after a response with " .. case[1], always(case[2]), function(http, url)
     t.eq(http:get(url).body, "x")
     t.eq(http:counts().open, 0)
   end)

@@ -104,7 +104,7 @@ end, function(http, url)
   t.eq(http:counts().opened, 2)
 end)
 
-kit.test("a malformed location is an error", function(c)
+kit.test("a redirect to a malformed location fails", function(c)
   local places = { "http://a b/", "ftp://x/", "http://x:99999/", "a\tb" }
   while true do
     local head = kit.read_request(c)
@@ -116,7 +116,7 @@ end, function(http, url)
   for at = 1, 4 do fails("redirect", "redirect: ", http:get(url .. "/" .. at)) end
 end)
 
-kit.test("a redirect to https is an error that names TLS", kit.once
+kit.test("a redirect to https fails, and the message names TLS", kit.once
   "HTTP/1.1 301 Moved\r\nLocation: https://127.0.0.1/\r\nContent-Length: 0\r\n\r\n", function(http, url)
   fails("tls", "TLS", http:get(url))
 end)
@@ -130,7 +130,7 @@ end, function(http, url)
   t.eq(http:post(url, { body = function() return table.remove(pieces) end }).status, 307)
 end)
 
-kit.test("a file is sent again from its first position", function(c)
+kit.test("after a redirect, a file is sent again from its first position", function(c)
   local _, body = kit.read_request(c)
   c:send "HTTP/1.1 307 X\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n"
   c:send(ok(body .. "+" .. select(2, kit.read_request(c))))
@@ -230,7 +230,7 @@ end, function(http, url)
   t.eq(http:get(url).body, "x")
 end)
 
-kit.test("an encoded body that is corrupt, truncated or too long is an error", function(c)
+kit.test("a request fails if the encoded response body is corrupt, truncated or too long", function(c)
   local text = coded("gzip", ("0"):rep(100000))
   while true do
     local head = kit.read_request(c)

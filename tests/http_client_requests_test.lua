@@ -257,7 +257,7 @@ kit.test("a response that begins early is read while the body is sent, even if b
   t.eq({ got, sent }, { size, size })
 end)
 
-kit.test("the function of a body is not called while the peer does not read", function(c)
+kit.test("the function that produces a body is not called while the peer does not read", function(c)
   c:recv("until", "\r\n\r\n")
   loop.wait "gate"
   c:send(ok(tostring(#c:recv(64 * 1024 * 1024))))
@@ -279,7 +279,7 @@ end, function(http, url)
 end)
 
 local answers = 0
-kit.test("a response that arrives after a body of known length keeps the connection open", function(c)
+kit.test("a response that arrives after the last byte of the body does not count as early", function(c)
   for _ = 1, 2 do
     c:send(ok((select(2, kit.read_request(c)))))
     answers = answers + 1

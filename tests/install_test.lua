@@ -1,5 +1,5 @@
--- The files that `make install PREFIX=` and LuaRocks install work in their new place. The builds are up to date when
--- this suite runs, so cargo only checks them.
+-- The executable and the module work where `make install PREFIX=` and LuaRocks install them. The builds are up to date
+-- when this suite runs, so cargo only checks them.
 
 local t = require "tests.kit"
 
@@ -71,7 +71,7 @@ t.test("the modules of the two Lua versions are built side by side", function()
   t.is_nil(five:find("build/lio.so", 1, true))
 end)
 
--- Because of this, a process that loads or installs a file while make runs gets either the old file or the new file.
+-- A process that loads or installs a file while make writes it must get either the old file or the new file.
 t.test("files that other processes may load are replaced only by a rename", function()
   local text = commands "rock LUA=5.4"
   for _, path in ipairs { "build/lio.so", "build/ltask.so", "build/rock/lio.so" } do

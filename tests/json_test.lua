@@ -256,7 +256,7 @@ t.test("texts that RFC 8259 does not allow are refused", function()
   end
 end)
 
-t.test("a failure of decode has a position, and the code says if only the end is missing", function()
+t.test("a failure of decode has a position, and a different code if only the end is missing", function()
   local _, message, code = json.decode '{\n  "a": 1,\n  "b": x\n}'
   t.ok(message:find "line 3 column 8$", message)
   t.eq(code, "invalid")

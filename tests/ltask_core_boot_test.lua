@@ -24,7 +24,7 @@ t.test("init writes the effective values back into its table", function()
   })
 end)
 
-t.test("init refuses invalid values, and names them", function()
+t.test("init raises an error that names the field with an invalid value", function()
   for _, case in ipairs {
     { "worker = -1", "worker" }, { "worker = 'two'", "worker" }, { "queue = 0", "queue" },
     { "queue = -1", "queue" }, { "max_service = 0", "max_service" },

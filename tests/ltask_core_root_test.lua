@@ -25,7 +25,7 @@ kit.test("root gets a new id for each NEW message, and ids are not reused at onc
       assert(root.init_service(id, "mortal", SOURCES.mortal, "@mortal"))
       raw.post(id, 0, 1, "end")
       local from, _, type = raw.next()
-      assert(from == id and type == 4, "no signal of its death")
+      assert(from == id and type == 4, "no signal that the service has ended")
       raw.bury(id)
       assert(raw.post(id, 0, 1) == 2, "a dead service got a message")
     end
@@ -252,7 +252,7 @@ kit.test("an error whose __tostring closes the coroutine ends the service like a
     -- The start message of root may arrive first.
     local from, type, _
     repeat from, _, type = raw.next() until type ~= 1
-    assert(from == failing and type == 4, "no signal of its death")
+    assert(from == failing and type == 4, "no signal that the service has ended")
     raw.bury(failing)
   ]],
   err = _VERSION == "Lua 5.4" and "cannot close a running coroutine" or "error object is not a string",

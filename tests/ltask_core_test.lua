@@ -16,7 +16,7 @@ while true do
 end
 ]]
 
-kit.test("an answer has the session of its request, and every kind of value", {
+kit.test("an answer has the session of its request, and may have values of every type", {
   services = { echo = echo },
   root = [[
     raw.next()

@@ -86,7 +86,7 @@ kit.test("kill ends a service whose mailbox is full, and each of several kills r
       end)
     end
     ltask.sleep(0)
-    -- After this call, root has received the kills.
+    -- After this call, root has received the three requests to kill.
     ltask.call(1, "stat")
     io.open(dir .. "/go", "w"):close()
     if answered < 3 then ltask.wait "killed" end

@@ -49,7 +49,7 @@ local polite <const> = [[
 
 -- Regression: at the end, root requested one service after another to quit, and waited for each without a limit. If a
 -- service read no messages, the system did not end, and the quit handlers of other services did not run.
-kit.test("with a service in an endless loop, the system ends within the grace, after other quit handlers", {
+kit.test("with a service in an endless loop, the system ends within the grace and runs other quit handlers", {
   services = { looper = looper, polite = polite },
   config = { grace = 3 },
   main = spin .. [[

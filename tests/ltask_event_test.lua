@@ -64,7 +64,7 @@ for _, how in ipairs { 10, 40 } do
   })
 end
 
-kit.test("a burst of messages wakes a blocked service much less than once per message", {
+kit.test("a burst of messages wakes a blocked service much less often than once per message", {
   services = { blocker = blocker },
   main = [[
     local dir = ...

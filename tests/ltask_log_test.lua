@@ -196,7 +196,7 @@ kit.test("entries of pushlog are also dropped if the log is full, and no call fa
   },
 })
 
--- Returns a list of the texts on standard error, without the lines that report repetitions, and the sum of these
+-- Returns a list of the messages on standard error, without the lines that report repetitions, and the sum of these
 -- repetitions.
 local function repetitions(err)
   local lines, sum = {}, 0

@@ -314,7 +314,7 @@ local function with_pairs(iterate, value)
   return setmetatable(value or {}, { __pairs = iterate })
 end
 
-t.test("__pairs decides what is packed", function()
+t.test("__pairs determines which entries are packed", function()
   local value = with_pairs(function() return next, { a = 1, 2 } end, { "hidden" })
   t.eq(travel(value), { 2, a = 1 })
   t.eq(travel { x = { value } }, { x = { { 2, a = 1 } } })
@@ -487,7 +487,7 @@ local function allocated(f, ...)
   return more
 end
 
--- Regression: 200 tables in a million bytes that claimed 2^25 keys each took 4.9 GB.
+-- Regression: unpacking a million bytes with 200 tables, each of which claimed to have 2^25 keys, took 4.9 GB.
 t.test("tables are allocated for at most as many entries in total as the string has bytes", function()
   local rest = "\xc9" .. string.pack("=I4", 1000000) .. ("x"):rep(1000000)
   local none, small, large = "\xcd\x00", "\xcd\x14\xc0", "\xcd\x1a\xc0"

@@ -24,7 +24,7 @@ local function boot(config, services, entry)
 end
 
 for _, worker in ipairs { "", "worker = 1,", "worker = 2," } do
-  t.test("a table of the first generation boots {" .. worker .. " …}", function()
+  t.test("a system boots from a table of the first generation: {" .. worker .. " …}", function()
     local r = boot("{" .. worker .. [[
       service_path = dir .. "/?.lua", bootstrap = { "main", "a", 2 },
     }]])
@@ -33,7 +33,7 @@ for _, worker in ipairs { "", "worker = 1,", "worker = 2," } do
     t.eq(r.code, 0)
   end)
 
-  t.test("a table of the second generation boots {" .. worker .. " …}", function()
+  t.test("a system boots from a table of the second generation: {" .. worker .. " …}", function()
     local r = boot("{ core = {" .. worker .. [[}, service_path = dir .. "/?.lua",
       bootstrap = { { name = "main", args = { "b", 3 } } },
     }]])

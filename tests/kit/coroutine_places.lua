@@ -1,8 +1,9 @@
 -- For the coroutine_*_test suites: the behaviours of the coroutine library according to Lua's manual, tested in every
--- place where a program can use the library. `kit.behaviour` runs one test per place. A behaviour is a function that
--- gets the coroutine table `c` and the description of the place. In the places "that wait", each coroutine waits for
--- the scheduler before its first step, before each resume and after each yield. These waits must not change the
--- behaviour. Invariant: with the stock library every test passes too, which proves that the list is right.
+-- place where a program can use the library. `kit.behaviour` runs one test per place.
+-- A behaviour is a function that gets the coroutine table `c` and the description of the place. In the places "that
+-- wait", each coroutine waits for the scheduler before its first step, before each resume and after each yield. These
+-- waits must not change the behaviour.
+-- Invariant: with the stock library every test passes too, which proves that the list is right.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"

@@ -1,6 +1,6 @@
 --- Sockets on 127.0.0.1, and the events of a wait as a table, for the suites of the selector and of sockets. Used by
--- tests/selector_*_test.lua, socket_*_test.lua and bee_*_test.lua. Invariant: every wait has a deadline of 10 s and
--- raises an error when it passes.
+-- tests/selector_*_test.lua, socket_*_test.lua and bee_*_test.lua.
+-- Invariant: every wait has a deadline of 10 s and raises an error when it passes.
 
 local lio = require "lio"
 local socket = require "lio.socket"
@@ -112,7 +112,7 @@ function loopback.close(handle)
   socket.fd(handle):close()
 end
 
---- Returns the number of the descriptor whose handle is given.
+--- Returns the descriptor number of a handle.
 function loopback.number(handle)
   return tonumber((string.format("%p", handle):gsub("^0x", "")), 16) or 0
 end

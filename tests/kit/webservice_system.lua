@@ -1,6 +1,6 @@
 --- For the suites webservice_*_test: a system with the service `lio.webservice` in a child process, and its clients in
--- the suite. In redirect mode, the tunnel of examples/webservice owns the sockets. Invariant: the system ends with
--- `system:stop()`, or is killed with its child after a minute.
+-- the suite. In redirect mode, the tunnel of examples/webservice owns the sockets.
+-- Invariant: the system ends with `system:stop()`, or is killed with its child after a minute.
 
 local http = require "tests.kit.raw_http"
 local ltaskkit = require "tests.kit.ltask_system"
