@@ -326,7 +326,7 @@ kit.test("a request times out if the server does not respond or stops within its
   c:wait_closed()
 end, function(http, url)
   fails("timeout", "waiting for the answer: timeout", http:get(url, { read_timeout = 0.02 }))
-  -- This limit is longer, because the head must arrive before it expires.
+  -- This time limit is longer, so that the head arrives within it.
   fails("timeout", "reading the body: timeout", http:get(url, { read_timeout = 1 }))
   fails("timeout", "timeout", http:get(url, { timeout = 0.02 }))
   t.eq(http:counts().open, 0)

@@ -274,12 +274,12 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Other processes
 
--- Returns a command that works in any folder: a name with a slash is a path, and becomes absolute.
+-- Returns a command that works in any folder. If `name` has a slash, it is a path, and the result is absolute.
 local function command(name) return name:find "/" and absolute(name) or name end
 
 --- Returns the shell command of the interpreter that runs this suite. To run a script, append " script.lua arguments".
 -- The command works in any folder, and is one simple command, so `exec` can precede it. The script's package.path is
--- `lua_path` (default: the one of this suite).
+-- `lua_path` (default: this suite's package.path).
 function kit.lio(lua_path)
   local host = os.getenv "LIO_HOST"
   if host then

@@ -101,8 +101,8 @@ t.test("start returns the exit code that a service sets, which is not an error",
   t.eq(r.code, 0)
 end)
 
--- Tests that a system that ends while its services start has not failed, with one worker and with two. Regression: the
--- exit code was 1 if a signal stopped an app with workers while it started.
+-- Tests that a boot does not fail if the system ends while its services start, with one worker and with two.
+-- Regression: the exit code was 1 if a signal stopped an app with workers while it started.
 local function ends_early(name, config, texts, out)
   t.test(name, function()
     for _, worker in ipairs(kit.workers) do

@@ -255,7 +255,7 @@ kit.test("a module that waits while it loads is loaded once, even if two corouti
     -- Regression: the message did not name the modules.
     local ok, problem = pcall(require, "first")
     say("cycle", ok, problem:match "[^\n]*":gsub("^.*/", ""))
-    -- Regression: the searched places were on one line. The standard `require` names one per line.
+    -- Regression: the searched places were on one line. The standard `require` lists one place per line.
     ok, problem = pcall(function() local m = require "no.such.module" return m end)
     say("missing", ok, problem:match "[^\n]*":gsub("^.*/", ""))
     say(problem:find "not found:\n\tno field package%.preload%['no%.such%.module'%]\n\tno file '" ~= nil)

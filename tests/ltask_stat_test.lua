@@ -57,7 +57,7 @@ kit.test("objects with finalizers do not accumulate in a service", {
   out = function(out) t.ok(out:find "^true", out) end,
 })
 
-kit.test("the fields messages, resumes and coroutines count messages, resumes and created coroutines", {
+kit.test("the statistics count received messages, resumes of the service, and created coroutines", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
