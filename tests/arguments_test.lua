@@ -1,7 +1,7 @@
--- Every public function with wrong arguments: none at all, and each wrong value in each position. A call either works
--- or raises an error at its line, which names the function as it was called.
+-- Calls every public function with wrong arguments: with none, and with each wrong value in each position. A call
+-- either succeeds or raises an error at the line of the call, which names the function as it was called.
 --
--- The calls are texts that are compiled, so that Lua has the names. The objects that they use are made for each call.
+-- Each call is compiled from a string, so that Lua knows the names. The objects that it uses are created for this call.
 
 local t = require "tests.kit"
 local compress = require "lio.compress"
@@ -25,7 +25,8 @@ local WRONG <const> = {
 local folder <const> = t.tmp()
 t.write(folder .. "/file", "content")
 
--- The objects that the texts can name, made at their first use.
+-- Functions that create the objects, by the names that these strings use. A function is called when a string first uses
+-- its name.
 local makers = {}
 
 function makers.sel() return lio.create() end
@@ -65,7 +66,7 @@ local MODULES <const> = {
   socket = socket, thread = thread, timer = timer, web = web, folder = folder,
 }
 
--- Returns an environment, and a function that closes the objects that were made in it.
+-- Returns an environment, and a function that closes the objects that were created in it.
 local function new_env(given)
   local made = {}
   local env = setmetatable({}, { __index = function(env, name)
@@ -95,9 +96,10 @@ local function new_env(given)
 end
 
 local problems, calls
-local walked = {} -- names of calls
+local walked = {} -- the names of the tested functions
 
--- Runs one call as a task, which is killed if it waits. `given` has names for the text.
+-- Runs the call in the string `text`. If a loop runs, the call is a task, which is killed if it waits. `given` has
+-- further variables for the string, or is nil.
 local function try(text, name, given)
   calls = calls + 1
   local env, close = new_env(given)
@@ -123,7 +125,8 @@ local function try(text, name, given)
   close(results)
 end
 
--- Tries a call such as "net.connect" or "c:recv" with right arguments (texts), with none, and with wrong ones.
+-- Tries a function such as "net.connect" or "c:recv" with the correct arguments `...` (as strings), with no arguments,
+-- and with wrong ones.
 local function walk(given, call, ...)
   walked[call] = true
   local right = { ... }
@@ -138,7 +141,7 @@ local function walk(given, call, ...)
     end
   end
   if not call:find(":", 1, true) then return end
-  -- A dot instead of the colon.
+  -- Calls the method with a dot, and with a wrong value as its object.
   for _, wrong in ipairs(WRONG) do
     local args = table.concat({ wrong, table.unpack(right) }, ", ")
     try(("%s.%s(%s)"):format(object, name, args), name, given)
@@ -153,7 +156,7 @@ local function test(name, calls_of, run)
     end
     if run then run(each) else loop.run(function()
       each()
-      -- The loop would wait for timeouts that are pending.
+      -- Otherwise the loop would wait for pending timeouts.
       loop.stop(0)
     end) end
     if problems[1] then
@@ -164,7 +167,7 @@ local function test(name, calls_of, run)
   end, { leaks = true })
 end
 
-test("lio and its selectors", {
+test("lio and its selectors check their arguments", {
   { "lio.create", "64" }, { "lio.now" }, { "lio.wall" }, { "lio.tasks" }, { "lio.systemd" }, { "lio.watch", "folder" },
   { "sel:event_add", "pair", "1", "{}" }, { "sel:event_mod", "pair", "1" }, { "sel:event_del", "pair" },
   { "sel:set_udata", "pair", "{}" }, { "sel:arm", "pair", "1" }, { "sel:count" }, { "sel:waker" },
@@ -172,7 +175,7 @@ test("lio and its selectors", {
   { "waker:wake" }, { "sel:close" },
 })
 
-test("lio.socket", {
+test("lio.socket checks its arguments", {
   { "socket.create", "'tcp'" }, { "socket.endpoint", "'inet'", "'127.0.0.1'", "9" }, { "socket.pair" },
   { "socket.fd", "pair:detach()" }, { "socket.gethostname" }, { "socket.chmod", "folder", "448" },
   { "s:bind", "'127.0.0.1'", "0" }, { "s:listen", "5" }, { "s:accept" }, { "s:connect", "endpoint" },
@@ -182,7 +185,7 @@ test("lio.socket", {
   { "s:close" }, { "endpoint:value" },
 })
 
-test("lio.net", {
+test("lio.net checks its arguments", {
   { "net.listen", "'127.0.0.1'", "0", "{}" }, { "net.bind", "'127.0.0.1'", "0", "{}" }, { "net.accept", "listener" },
   { "net.connect", "'127.0.0.1'", "port", "{}" }, { "net.resolve", "'127.0.0.1'", "1" }, { "net.attempt" },
   { "net.recv", "c", "10" }, { "net.recv", "c", "'until'", "'x'", "10" }, { "net.send", "c", "'x'", "'y'" },
@@ -195,7 +198,7 @@ test("lio.net", {
   { "net.udp", "'127.0.0.1'", "0" }, { "net.recvfrom", "udp" }, { "net.sendto", "udp", "'x'", "'127.0.0.1'", "9" },
 })
 
-test("connections, listeners, datagram sockets and servers", {
+test("connections, listeners, datagram sockets and servers check their arguments", {
   { "c:recv", "10" }, { "c:recv", "'line'", "10" }, { "c:recv", "'until'", "'x'", "10" }, { "c:send", "'x'", "'y'" },
   { "c:sendfile", "f", "0", "1" }, { "c:shutdown", "'w'" }, { "c:timeout", "1", "1" }, { "c:peer" }, { "c:sock" },
   { "c:option", "'sndbuf'", "65536" }, { "c:wait_readable", "1" }, { "c:wait_closed", "1" }, { "c:transfer", "5" },
@@ -207,24 +210,24 @@ test("connections, listeners, datagram sockets and servers", {
   { "attempt:close" }, { "server:stop", "0" }, { "server:admit", "c" }, { "server:release", "c" }, { "server:wait" },
 })
 
-test("lio.loop", {
+test("lio.loop checks its arguments", {
   { "loop.sleep", "1" }, { "loop.timeout", "1000", "print" }, { "loop.cancel", "5" }, { "loop.fork", "loop.now" },
   { "loop.wait", "{}" }, { "loop.wakeup", "{}", "1" }, { "loop.interrupt", "co" }, { "loop.running" },
   { "loop.kill", "co" }, { "loop.now" }, { "loop.on_stop", "print" }, { "loop.signal", "'SIGWINCH'", "print" },
   { "loop.run", "print" }, { "loop.drives" }, { "loop.is_running" }, { "loop.is_stopping" }, { "loop.was_signalled" },
 })
 
-test("lio.loop while it does not run", {
+test("lio.loop checks its arguments while it does not run", {
   { "loop.stop", "1" }, { "loop.run", "loop.now" }, { "loop.signal", "'SIGWINCH'", "nil" },
 }, function(each) each() end)
 
-test("lio.thread", {
+test("lio.thread checks its arguments", {
   { "thread.spawn", "loop.now" }, { "thread.wait", "th", "th" }, { "thread.kill", "th" }, { "thread.status", "th" },
   { "thread.scope" }, { "thread.all", "{ loop.now }" }, { "thread.race", "{ loop.now }" },
   { "thread.timeout", "1", "loop.now" }, { "scope:spawn", "loop.now" }, { "scope:wait" }, { "scope:close" },
 })
 
-test("lio.timer and lio.signal", {
+test("lio.timer and lio.signal check their arguments", {
   { "timer.new" }, { "timers:add", "1", "{}" }, { "timers:create", "{}" }, { "timers:set", "id", "1" },
   { "timers:clear", "id" }, { "timers:free", "id" }, { "timers:cancel", "id" }, { "timers:next" }, { "timers:expire" },
   { "timers:count" }, { "signal.open", "'SIGWINCH'" }, { "signal.raise", "'SIGWINCH'" },
@@ -232,21 +235,21 @@ test("lio.timer and lio.signal", {
   { "watcher:handle" }, { "watcher:close" },
 })
 
-test("lio.file", {
+test("lio.file checks its arguments", {
   { "file.open", "folder .. '/file'" }, { "file.folder", "folder" }, { "file.measure", "f" },
   { "file.open_beneath", "folder", "'file'" }, { "f:read", "0", "10" }, { "f:size" }, { "f:kind" }, { "f:stat" },
   { "f:handle" }, { "f:is_closed" }, { "f:close" }, { "dir:open", "'file'" }, { "dir:list", "''" }, { "dir:path" },
   { "dir:is_closed" }, { "dir:close" },
 })
 
-test("lio.json and lio.compress", {
+test("lio.json and lio.compress check their arguments", {
   { "json.encode", "{}", "{}" }, { "json.decode", "'1'", "{}" }, { "json.array", "{}" },
   { "compress.encoder", "'gzip'", "5" },
   { "compress.decoder", "'gzip'", "100" }, { "encoder:write", "'x'" }, { "encoder:flush", "'x'" },
   { "encoder:finish", "'x'" }, { "decoder:write", "''" }, { "decoder:flush" }, { "decoder:finish", "''" },
 })
 
-test("lio.http.client", {
+test("lio.http.client checks its arguments", {
   { "http.new", "{}" }, { "http.request", "{ url = 'http://127.0.0.1:1/' }" },
   { "http.get", "'http://127.0.0.1:1/'", "{}" },
   { "http.post", "'http://127.0.0.1:1/'", "{ body = 'x' }" }, { "http.counts" }, { "http.close_idle" },
@@ -255,7 +258,7 @@ test("lio.http.client", {
   { "client:close" },
 })
 
-test("lio.webserver", {
+test("lio.webserver checks its arguments", {
   { "web.new", "{}" }, { "web.worker" }, { "web.compress", "{}" }, { "web.log", "{}" },
   { "app:get", "'/'", "print" }, { "app:post", "'/'", "print", "print" }, { "app:any", "'/'", "print" },
   { "app:route", "'GET'", "'/'", "print" }, { "app:mount", "'/in'", "inner" }, { "app:use", "'/in'", "print" },
@@ -264,7 +267,7 @@ test("lio.webserver", {
   { "app:server" },
 })
 
--- One request for each call, because most calls are possible only once in a request.
+-- Sends one request for each call, because most of these methods can be called only once in a request.
 local function in_requests(each)
   loop.run(function()
     local app = web.new()
@@ -288,12 +291,12 @@ local function in_requests(each)
   end)
 end
 
-test("requests", {
+test("requests of the web server check their arguments", {
   { "req:header", "'host'" }, { "req:header_all", "'host'" }, { "req:body", "10" }, { "req:json", "10" },
   { "req:form", "{}" }, { "req:stream", "10" }, { "req:trailers" },
 }, in_requests)
 
-test("responses", {
+test("responses of the web server check their arguments", {
   { "res:status", "200" }, { "res:header", "'X-A'", "'b'" }, { "res:add_header", "'X-A'", "'b'" },
   { "res:get_header", "'X-A'" }, { "res:cookie", "'a'", "'b'", "{}" }, { "res:send", "'x'" }, { "res:json", "{}" },
   { "res:redirect", "'/x'", "302" }, { "res:write", "'x'" }, { "res:flush" },
@@ -302,18 +305,19 @@ test("responses", {
   { "res:sent" },
 }, in_requests)
 
--- Functions for code that drives a loop take their arguments unchecked. The other exceptions have their reasons.
+-- The functions that this suite does not test: those for code that drives a loop, which do not check their arguments,
+-- and three others.
 local DRIVERS <const> = {}
 for name in ([[
   net.new net.step net.use
   loop.attach loop.describe thread.describe net.remote lio.waker loop.own ]]):gmatch "%S+" do
-  -- `net.remote` is for services, and checked by net_remote; `lio.waker` by selector_wait; `loop.own` is the service
-  -- library's.
+  -- `net.remote` is for services, and net_remote tests it; selector_wait tests `lio.waker`; only the service library
+  -- calls `loop.own`.
   DRIVERS[name] = true
 end
 
--- Regression: each error that was raised leaked 56 bytes.
-t.test("errors take no memory", function()
+-- Regression: each raised error leaked 56 bytes.
+t.test("raised errors leak no memory", function()
   local function resident()
     local status <close> = assert(io.open "/proc/self/status")
     return tonumber(status:read "a":match "VmRSS:%s*(%d+)")
@@ -327,14 +331,14 @@ t.test("errors take no memory", function()
   t.ok(raise(500000) - before < 8192, "KiB resident")
 end, { resident = true })
 
-t.test("no public function is left out", function()
+t.test("every public function is tested", function()
   local missing = {}
   local SAME <const> = { ["http.head"] = "http.get", ["http.put"] = "http.post", ["http.patch"] = "http.post",
     ["http.delete"] = "http.get" }
   for prefix, module in pairs(MODULES) do
     for name, f in pairs(type(module) == "table" and module or {}) do
       local call = prefix .. "." .. name
-      -- A leading underscore: for the library only.
+      -- A name that begins with an underscore is internal to the library.
       local known = walked[SAME[call] or call] or DRIVERS[call] or name:find "^_"
       if type(f) == "function" and not known then missing[#missing + 1] = call end
     end

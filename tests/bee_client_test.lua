@@ -1,6 +1,6 @@
--- A client as language servers and debuggers have it, on bee.select and bee.socket only: functions as udata,
--- SELECT_WRITE requested only while there is something to write, and a registration that is replaced when the
--- connection is established. It once got 0 of its 20,000 bytes back: event_add refused the second registration.
+-- A client like those of language servers and debuggers, on bee.select and bee.socket only. Its udata are functions. It
+-- requests SELECT_WRITE only while it has data to write, and replaces its registration when the connection is
+-- established. Regression: event_add refused the second registration, so the client received none of its 20,000 bytes.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -10,7 +10,8 @@ local socket = require "bee.socket"
 local READ <const>, WRITE <const> = select_.SELECT_READ, select_.SELECT_WRITE
 local TOTAL <const> = 20000
 
--- The client's network layer: one selector, whose udata are functions.
+-- Returns the client's network layer, which has one selector with functions as udata. `how` is one of the variants
+-- below.
 local function network(how)
   local selector = select_.create()
   local net = { selector = selector }
@@ -33,7 +34,7 @@ local function network(how)
     self.closed = true
     selector:event_del(self.fd)
     self.fd:close()
-    -- Programs for bee remove a registration twice.
+    -- Programs for bee remove a registration twice, so this client does it too.
     selector:event_del(self.fd)
     self.on_close()
   end
@@ -61,7 +62,7 @@ local function network(how)
     end
   end
 
-  -- The connection is established: from now on the descriptor has other events and another function.
+  -- Called when the connection is established: registers the descriptor with other events and another function.
   local function established(self)
     self.connected = true
     self.events = self.queued == "" and READ or READ | WRITE
@@ -116,7 +117,7 @@ local function echoes(how, protocol, where)
   client.on_data = function(data) got[#got + 1] = data end
   client.on_close = function() closed = true end
   local expected, length = {}, 0
-  -- One piece at a time; the piece before may or may not have been sent.
+  -- When a piece is written, the previous one may or may not have been sent.
   for i = 1, 200 do
     local piece = string.char(97 + i % 26):rep(100)
     expected[i] = piece
@@ -142,21 +143,21 @@ local function tcp() return "127.0.0.1", 0 end
 
 for _, how in ipairs {
   { name = "replaces its registration", timeout = 50 },
-  { name = "replaces it, and polls", timeout = 0 },
-  { name = "replaces it, with a fraction of a millisecond", timeout = 0.05 },
+  { name = "replaces its registration and polls", timeout = 0 },
+  { name = "replaces its registration and waits for a fraction of a millisecond", timeout = 0.05 },
   { name = "deletes its registration first", del = true, timeout = 50 },
   { name = "registers before it connects", early = true, timeout = 50 },
 } do
-  t.test("a client that " .. how.name .. " gets all its bytes back by TCP", function()
+  t.test("a client that " .. how.name .. " gets all its bytes back over TCP", function()
     echoes(how, "tcp", tcp)
   end)
-  t.test("a client that " .. how.name .. " gets all its bytes back by a unix socket", function()
+  t.test("a client that " .. how.name .. " gets all its bytes back over a unix socket", function()
     local path = t.tmp() .. "/s"
     echoes(how, "unix", function() return path end)
   end)
 end
 
-t.test("a client whose server has closed gets one event", function()
+t.test("a client gets one event if its server has closed the listener", function()
   local listener = assert(socket.create "tcp")
   assert(listener:bind(tcp()))
   assert(listener:listen())
@@ -181,7 +182,7 @@ t.test("a client whose server has closed gets one event", function()
   t.eq(calls, 1)
 end)
 
-t.test("the network layer of a client reports a closed server once", function()
+t.test("the client's network layer reports a closed listener once", function()
   local net = network { timeout = 5000 }
   local listener = net.listen("tcp", tcp())
   local where = listener:info "socket"

@@ -1,4 +1,5 @@
--- bee.epoll call by call, with bee's results: on open, closed and unknown descriptors, and on a closed epoll.
+-- Each call of bee.epoll returns what it returns in bee.lua: on open, closed and unknown descriptors, and on a closed
+-- epoll object.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -22,7 +23,7 @@ t.test("create takes a positive number and returns a userdata", function()
   t.raises("bee_epoll_test", function() epoll.create(1.5) end)
 end)
 
-t.test("every call on a closed epoll is nil and a message", function()
+t.test("every call on a closed epoll object returns nil, a message and a code", function()
   local a, b = socket.pair()
   local e = epoll.create(16)
   t.eq({ e:event_add(b, IN) }, { true })
@@ -39,12 +40,12 @@ t.test("every call on a closed epoll is nil and a message", function()
   a:close() b:close()
 end)
 
-t.test("the end of a scope closes nothing when close was called before", function()
+t.test("an epoll object that is already closed may go out of scope", function()
   local e <close> = epoll.create(16)
   t.eq({ e:close() }, { true })
 end)
 
-t.test("event_add, event_mod and event_del of registered and unregistered descriptors", function()
+t.test("event_add refuses registered descriptors, event_mod and event_del refuse unregistered ones", function()
   local e <close> = epoll.create(16)
   local a, b = socket.pair()
   t.eq({ e:event_mod(b, IN) }, { nil, "event_mod: descriptor is not registered", "not found" })
@@ -52,7 +53,7 @@ t.test("event_add, event_mod and event_del of registered and unregistered descri
   t.eq({ e:event_add(b, IN) }, { true })
   t.eq({ e:event_add(b, IN) }, { nil, "event_add: already registered", "exists" })
   t.eq({ e:event_mod(b, OUT) }, { true })
-  t.eq(events(e, 5000), { [b] = OUT }, "udata is the socket")
+  t.eq(events(e, 5000), { [b] = OUT }, "udata defaults to the socket")
   t.eq({ e:event_del(b) }, { true })
   t.eq({ e:event_del(b) }, { nil, "event_del: descriptor is not registered", "not found" })
   b:close()
@@ -60,7 +61,7 @@ t.test("event_add, event_mod and event_del of registered and unregistered descri
   a:close()
 end)
 
-t.test("a handle and a borrowed object are the same descriptor", function()
+t.test("a handle and a borrowed socket refer to the same registration", function()
   local e <close> = epoll.create(16)
   local a, b = socket.pair()
   t.eq({ e:event_add(b:handle(), IN, "b") }, { true })
@@ -71,7 +72,7 @@ t.test("a handle and a borrowed object are the same descriptor", function()
   a:close() b:close()
 end)
 
-t.test("udata of every kind comes back as it was given", function()
+t.test("wait returns udata of every type unchanged", function()
   local e <close> = epoll.create(16)
   local a, b = socket.pair()
   a:send "x"
@@ -83,11 +84,11 @@ t.test("udata of every kind comes back as it was given", function()
     t.eq(bits, IN)
   end
   e:event_mod(b, IN)
-  t.eq(e:wait(5000)(), a:handle(), "without one it stays")
+  t.eq(e:wait(5000)(), a:handle(), "event_mod without a udata keeps the old one")
   a:close() b:close()
 end)
 
-t.test("a connection: accepted, read, written, ended", function()
+t.test("an event reports that a connection arrives, is writable, has data, and has ended", function()
   local e <close> = epoll.create(16)
   local listener <close> = socket.create "tcp"
   t.eq({ listener:bind("127.0.0.1", 0) }, { true })
@@ -114,7 +115,7 @@ t.test("a connection: accepted, read, written, ended", function()
   t.eq({ e:event_del(client) }, { true })
 end)
 
-t.test("with max_events of 1 a wait takes one event, and none is lost", function()
+t.test("no event is lost with max_events of 1", function()
   local e <close> = epoll.create(1)
   local ends, seen = {}, {}
   for i = 1, 5 do
@@ -135,7 +136,7 @@ t.test("with max_events of 1 a wait takes one event, and none is lost", function
   for _, it in ipairs(ends) do it[1]:close() it[2]:close() end
 end)
 
--- bee.lua: bee.epoll's wait raised.
+-- In bee.lua, a signal made the wait raise an error.
 t.test("a signal during a wait does not end the wait", function()
   local watcher = signal.open("SIGCHLD", "SIGUSR1")
   local e <close> = epoll.create(16)
@@ -143,7 +144,8 @@ t.test("a signal during a wait does not end the wait", function()
   e:event_add(b, epoll.EPOLLIN, "b")
   local p = io.popen(string.format("for i in 1 2 3; do kill -USR1 %d; sleep 0.04; done", loopback.pid()))
   local begin, got = lio.now(), {}
-  -- Until the three signals and the SIGCHLD for the shell's end have arrived; the first wait begins between them.
+  -- Waits until the three signals have arrived, followed by SIGCHLD when the shell ends. The first wait begins before
+  -- the last signal.
   repeat
     t.eq(events(e, 250), {})
     for _, name in ipairs { watcher:take() } do got[name] = true end

@@ -1,5 +1,5 @@
--- bee.select: numbers of descriptors, closed descriptors, and calls inside of the loop. The first comment of a test
--- describes the behaviour of bee.lua.
+-- bee.select: numbers of descriptors, closed descriptors, and calls inside the loop. The comment before each test
+-- describes what bee.lua does.
 
 local t = require "tests.kit"
 require "lio"
@@ -10,7 +10,8 @@ local loopback = require "tests.kit.loopback"
 local READ <const> = select_.SELECT_READ
 local events = loopback.events
 
--- Opens descriptors until one has at least the number `least`; all of them are in the list.
+-- Opens descriptors until the number of one is at least `least`. Returns a list of them, which closes them when it goes
+-- out of scope.
 local function up_to(least)
   local list = {}
   repeat
@@ -22,8 +23,8 @@ local function up_to(least)
   end })
 end
 
--- bee.lua: they do not fit into an fd_set: their events were lost at 100 % CPU, or the process crashed.
-t.test("descriptors from 1024 on have events, and an idle wait uses no CPU", function()
+-- bee.lua: these descriptors do not fit into an fd_set, so their events are lost at 100 % CPU, or the process crashes.
+t.test("events of descriptors from 1024 on are reported, and an idle wait uses no CPU", function()
   local fill <close> = up_to(1020)
   local ends = {}
   local s <close> = select_.create()
@@ -41,13 +42,13 @@ t.test("descriptors from 1024 on have events, and an idle wait uses no CPU", fun
   end
   local cpu = os.clock()
   t.eq(events(s, 500), {})
-  t.ok(os.clock() - cpu < 0.05, "idle burns CPU")
+  t.ok(os.clock() - cpu < 0.05, "an idle wait uses CPU")
   for _, pair in ipairs(ends) do pair[1]:close() pair[2]:close() end
   t.ok(#fill > 0)
 end)
 
--- bee.lua: it counted as "none": it was never reported, and the wait did not block.
-t.test("descriptor 0 has events", function()
+-- bee.lua: descriptor 0 counts as "none", so its events are never reported, and the wait does not block.
+t.test("events of descriptor 0 are reported", function()
   local path = t.write(t.tmp() .. "/zero.lua", [[
     require "lio"
     local select_ = require "bee.select"
@@ -63,8 +64,8 @@ t.test("descriptor 0 has events", function()
   t.eq(result.out, "zero\t1\nstdin\t1\nhello\n\n", result.err)
 end)
 
--- bee.lua: event_del of another ready descriptor ended the loop: one event of four was delivered.
-t.test("event_del of another descriptor in the loop keeps the rest of the events", function()
+-- bee.lua: event_del of another ready descriptor ends the loop, so one event of four is delivered.
+t.test("event_del of another descriptor inside the loop keeps the other events", function()
   local s <close> = select_.create()
   local ends = {}
   for i = 1, 4 do
@@ -86,7 +87,7 @@ t.test("event_del of another descriptor in the loop keeps the rest of the events
   for _, pair in ipairs(ends) do pair[1]:close() pair[2]:close() end
 end)
 
--- bee.lua: a wait inside the loop ended the outer loop without an error.
+-- bee.lua: a wait inside the loop ends the outer loop without an error.
 t.test("a nested wait raises, and the outer loop continues", function()
   local s <close> = select_.create()
   local ends = {}
@@ -105,8 +106,8 @@ t.test("a nested wait raises, and the outer loop continues", function()
   for _, pair in ipairs(ends) do pair[1]:close() pair[2]:close() end
 end)
 
--- bee.lua: every wait raised EBADF.
-t.test("a descriptor that was closed without event_del is forgotten", function()
+-- bee.lua: every later wait raises EBADF.
+t.test("a descriptor that is closed without event_del loses its registration", function()
   local s <close> = select_.create()
   local handle, a = loopback.foreign()
   local b, c = socket.pair()
@@ -117,12 +118,12 @@ t.test("a descriptor that was closed without event_del is forgotten", function()
   loopback.close(handle)
   b:send "x"
   for _ = 1, 3 do t.eq(events(s, 5000), { there = READ }) end
-  t.is_nil(s:event_mod(handle, READ), "it was forgotten")
+  t.is_nil(s:event_mod(handle, READ), "the registration was removed")
   a:close() b:close() c:close()
 end)
 
--- bee.lua: the old udata was reported.
-t.test("a descriptor number that is used again has no registration", function()
+-- bee.lua: the events of the new descriptor have the old udata.
+t.test("a new descriptor with a reused number is not registered", function()
   local s <close> = select_.create()
   local handle, a = loopback.foreign()
   s:event_add(handle, READ, "old")
@@ -140,7 +141,7 @@ t.test("a descriptor number that is used again has no registration", function()
   a:close() b:close()
 end)
 
--- bee.lua: it returned true, and the event ended the iteration.
+-- bee.lua: event_mod returns true, and an event of the descriptor ends the iteration.
 t.test("event_mod of an unknown descriptor fails and registers nothing", function()
   local s <close> = select_.create()
   local a, b = socket.pair()

@@ -1,4 +1,5 @@
--- bee.select call by call, with bee's results: what a call replaces, when it returns true, and closed selectors.
+-- Each call of bee.select returns what it returns in bee.lua: calls that replace a registration, calls that always
+-- return true, and calls on a closed selector.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -37,7 +38,7 @@ t.test("event_add of a registered descriptor replaces mask and udata", function(
   a:close() b:close()
 end)
 
-t.test("a wait without a timeout for registrations without events is an error", function()
+t.test("a wait without a timeout raises an error if no registration has events", function()
   local s <close> = select_.create()
   local a, b = pair()
   t.eq({ s:event_add(b, 0) }, { true })
@@ -51,7 +52,7 @@ t.test("a wait without a timeout for registrations without events is an error", 
   a:close() b:close()
 end)
 
-t.test("event_add replaces by handle, by number, and for descriptors of other libraries", function()
+t.test("event_add with a handle replaces the registration, also for descriptors of other libraries", function()
   local s <close> = select_.create()
   local a, b = pair()
   t.eq({ s:event_add(b, READ, "socket") }, { true })
@@ -66,7 +67,7 @@ t.test("event_add replaces by handle, by number, and for descriptors of other li
   t.eq(events(s, 5000), { [2] = READ })
   t.eq({ s:event_add(handle, WRITE, 3) }, { true })
   t.eq(events(s, 5000), { [3] = WRITE })
-  -- The number is now that of another file: this registers it and replaces nothing.
+  -- The number now belongs to another file, so this call registers the file and replaces nothing.
   loopback.close(handle)
   local successor, other = loopback.foreign()
   t.ok(successor == handle, "the number is used again")
@@ -79,7 +80,7 @@ t.test("event_add replaces by handle, by number, and for descriptors of other li
   peer:close() other:close()
 end)
 
-t.test("event_add inside the loop changes the udata of the next wait", function()
+t.test("event_add inside the loop changes the udata from the next wait on", function()
   local s <close> = select_.create()
   local a, b = pair()
   a:send "x"
@@ -103,7 +104,7 @@ t.test("event_del of a descriptor that is not registered returns true", function
   t.eq({ s:event_del(b) }, { true })
   t.eq({ s:event_del(b) }, { true })
   b:close()
-  t.eq({ s:event_del(b) }, { true }, "it is closed")
+  t.eq({ s:event_del(b) }, { true }, "the descriptor is closed")
   a:close()
 end)
 
@@ -130,7 +131,7 @@ t.test("a closed selector can be used again, any number of times", function()
   end
   t.eq({ s:event_del(b) }, { true })
   t.is_nil(s:event_mod(b, READ))
-  t.eq(events(s, 0), {}, "its registrations are forgotten")
+  t.eq(events(s, 0), {}, "its registrations are removed")
   t.raises("no open sockets to check and no timeout set", function() s:wait() end)
   s:close()
   a:close() b:close()
@@ -150,7 +151,7 @@ t.test("a closed selector keeps no descriptor", function()
   t.eq(#list, 20)
 end)
 
-t.test("close inside the loop ends it", function()
+t.test("close inside the loop ends the loop", function()
   local s = select_.create()
   local count = 0
   local ends = {}
@@ -171,7 +172,7 @@ t.test("close inside the loop ends it", function()
   for _, e in ipairs(ends) do e[1]:close() e[2]:close() end
 end)
 
--- Otherwise the loop's iterator would continue with the registrations of the reopened selector.
+-- The iterator of a loop must not continue with the registrations of the reopened selector.
 t.test("a loop over a selector ends when the selector is closed and used again inside it", function()
   local s = select_.create()
   local ends, outer, inner = {}, 0, {}
@@ -200,7 +201,7 @@ t.test("a loop over a selector ends when the selector is closed and used again i
   for _, e in ipairs(ends) do e[1]:close() e[2]:close() end
 end)
 
--- A finalizer that runs while a closed selector is opened again, and uses it.
+-- The collector may run finalizers while event_add opens a closed selector again. These finalizers use the selector.
 t.test("a finalizer may use the selector that is being opened again", function()
   local s = select_.create()
   local a, b = pair()
@@ -237,7 +238,7 @@ t.test("a selector without references is collected, with its inner selector", fu
   t.eq(select(2, t.descriptors()), before)
 end)
 
-t.test("times are milliseconds; a wait without a time or with a negative one has no limit", function()
+t.test("timeouts are in milliseconds; a wait without a timeout or with a negative one has no limit", function()
   local s <close> = select_.create()
   local began = lio.now()
   t.eq(events(s, 60), {})

@@ -1,17 +1,17 @@
--- A network service as it is written for bee.lua: callbacks as udata, tasks that wait for an event by event_mod, an
--- accept callback that closes the listener when accept returns nothing. It uses only the calls socket, option, bind,
--- listen, accept, recv, send, close, event_add, event_mod, event_del and wait(), so it shows that such a program runs
--- unchanged on bee.select and bee.socket.
+-- A network service in the style of bee.lua. Its udata are callbacks, its tasks request the events that they wait for
+-- with event_mod, and its accept callback closes the listener if accept returns no connection. It uses only the calls
+-- socket, option, bind, listen, accept, recv, send, close, event_add, event_mod, event_del and wait(). The suite shows
+-- that such a program runs unchanged on bee.select and bee.socket.
 
 local t = require "tests.kit"
-require "lio" -- makes the names of the drop-ins loadable in a stock Lua
+require "lio" -- makes the bee modules loadable in a stock Lua
 local select_ = require "bee.select"
 local socket = require "bee.socket"
 local loopback = require "tests.kit.loopback"
 
 local READ <const>, WRITE <const> = select_.SELECT_READ, select_.SELECT_WRITE
 
--- The service: `connections` by id, each with the task that waits to read and to write.
+-- Returns a new service. Its `objects` are the connections by id, each with the tasks that wait to read and to write.
 local function new_service(create)
   local selector = select_.create()
   local objects, next_id = {}, 1
@@ -54,10 +54,10 @@ local function new_service(create)
     selector:event_add(fd, READ, function()
       local newfd, message = fd:accept()
       if not newfd then
-        -- An event without a connection ends the service, so there must be none.
+        -- An event without a connection makes the service fail, so no such event may occur.
         selector:event_del(fd)
         fd:close()
-        service.failure = message or "accept had nothing to give"
+        service.failure = message or "accept returned no connection"
         return
       end
       service.accepted = service.accepted + 1
@@ -124,7 +124,7 @@ local function new_service(create)
   return service
 end
 
--- Clients and server in one service: each client sends `size` bytes and expects them back.
+-- Runs clients and a server in one service. Each client sends `size` bytes and expects the same bytes back.
 local function echoes(create, clients, size)
   local service = new_service(create)
   local listener = service.listen("127.0.0.1", 0, function(id)
@@ -143,7 +143,7 @@ local function echoes(create, clients, size)
       local id = service.register(fd)
       local data = string.char(i % 256):rep(size)
       local function client()
-        -- The echo may fill both buffers, so another task reads meanwhile.
+        -- The data may fill the buffers of both directions, so another task sends while this one reads.
         local writer = coroutine.create(function() assert(service.send(id, data)) end)
         assert(coroutine.resume(writer))
         local pieces, length = {}, 0
@@ -152,7 +152,7 @@ local function echoes(create, clients, size)
           pieces[#pieces + 1] = piece
           length = length + #piece
         end
-        assert(table.concat(pieces) == data, "client " .. i .. " got something else")
+        assert(table.concat(pieces) == data, "client " .. i .. " got other bytes")
         service.close(id)
         done = done + 1
         if done == clients and waiting then assert(coroutine.resume(main)) end
@@ -171,15 +171,15 @@ local function echoes(create, clients, size)
   collectgarbage()
 end
 
-t.test("one conversation", function() echoes(socket.create, 1, 5) end)
+t.test("a client gets its bytes back", function() echoes(socket.create, 1, 5) end)
 
-t.test("the module itself creates sockets", function() echoes(socket, 1, 5) end)
+t.test("the module can be called to create sockets", function() echoes(socket, 1, 5) end)
 
-t.test("fifty conversations at once", function() echoes(socket.create, 50, 1000) end)
+t.test("fifty clients get their bytes back at the same time", function() echoes(socket.create, 50, 1000) end)
 
-t.test("conversations longer than any buffer", function() echoes(socket.create, 3, 8 << 20) end)
+t.test("clients get back more bytes than any buffer holds", function() echoes(socket.create, 3, 8 << 20) end)
 
-t.test("an accept callback that closes the listener on an empty accept is called only for a connection", function()
+t.test("the accept callback is called only if there is a connection", function()
   local service = new_service(socket.create)
   local listener = service.listen("127.0.0.1", 0, function(id) service.close(id) end)
   local where = listener:info "socket"
@@ -198,7 +198,7 @@ t.test("an accept callback that closes the listener on an empty accept is called
   service.leave()
 end)
 
-t.test("a client that is not registered is served, if it sends while the service waits", function()
+t.test("a service that waits in the selector receives what an unregistered socket sends", function()
   local a, b = loopback.tcp()
   local service = new_service(socket.create)
   local id = service.register(b)

@@ -1,4 +1,4 @@
--- bee.socket call by call, with bee's results.
+-- Each call of bee.socket returns what it returns in bee.lua.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -27,7 +27,7 @@ t.test("an unknown protocol is an invalid option, with the same message in every
   t.raises("string expected, got no value", socket.create)
   t.raises("string expected, got table", socket.create, {})
   t.raises("invalid option 'icmp'", socket, "icmp")
-  -- Names are found in package.loaded, whose order differs from process to process.
+  -- Lua finds the function's name in package.loaded, whose order differs between processes.
   local path = t.write(t.tmp() .. "/icmp.lua", [[
     require "lio"
     print(select(2, pcall(require "bee.socket".create, "icmp")))
@@ -61,7 +61,7 @@ t.test("bind does not replace a file that is not a socket, nor the socket of a l
   t.eq({ listener:listen() }, { true })
   t.eq({ s:bind(taken) }, { nil, "bind: Address already in use (os error 98)", "in use" })
   t.eq({ s:bind(t.tmp() .. "/none/s") }, { nil, "bind: No such file or directory (os error 2)", "not found" })
-  t.eq({ s:bind("\0bee-socket-" .. loopback.pid()) }, { true }, "it is as good as new")
+  t.eq({ s:bind("\0bee-socket-" .. loopback.pid()) }, { true }, "the socket can still be bound")
   t.raises("string expected, got no value", s.bind, s)
 end, { leaks = true })
 
@@ -83,7 +83,7 @@ t.test("a unix socket of bee is a socket of lio", function()
   t.ok(tostring(client):find("unix, connected", 1, true))
 end)
 
-t.test("a client and a server, each call with bee's results", function()
+t.test("each call of a client and of a server returns bee's results", function()
   local listener = t.ok(socket.create "tcp")
   t.eq({ listener:option("reuseaddr", 1) }, { true })
   t.eq({ listener:bind("127.0.0.1", 0) }, { true })
@@ -106,7 +106,7 @@ t.test("a client and a server, each call with bee's results", function()
   t.eq({ server:recv() }, { "ng" })
   t.eq({ client:shutdown "w" }, { true })
   loopback.await(server)
-  t.eq({ server:recv() }, {}, "nil alone is the end")
+  t.eq({ server:recv() }, {}, "at the end recv returns only nil")
   t.eq(select("#", server:recv()), 1)
   t.eq({ server:close() }, { true })
   t.eq({ client:close() }, { true })
@@ -114,7 +114,7 @@ t.test("a client and a server, each call with bee's results", function()
   t.raises("socket is already closed", client.send, client, "x")
 end)
 
-t.test("send of an empty string fails where any send fails", function()
+t.test("sending an empty string fails if sending another string fails", function()
   for _, make in ipairs { socket.pair, loopback.tcp } do
     local a, b = make()
     t.eq({ a:send "" }, { 0 })
@@ -142,7 +142,7 @@ t.test("after connect to a closed port, status returns nil and a message", funct
   t.eq({ done, message }, { nil, "connect: Connection refused (os error 111)" })
 end)
 
-t.test("udp: sendto and recvfrom", function()
+t.test("sendto and recvfrom transfer a datagram", function()
   local a <close> = socket.create "udp"
   local b <close> = socket.create "udp"
   t.eq({ a:bind("127.0.0.1", 0) }, { true })
@@ -155,8 +155,8 @@ t.test("udp: sendto and recvfrom", function()
   t.ok(from == a:info "socket")
 end)
 
--- A pipe: its write end as a file, and the number of its read end, a descriptor of this process that lio has not
--- opened.
+-- Opens a pipe and calls `f` with the number of its write end, a descriptor that lio has not opened, and with the file
+-- that owns it.
 local function pipe_end(f)
   local known = t.descriptors()
   local p <close> = io.popen("cat >/dev/null; exec sleep 0", "w")
@@ -204,7 +204,7 @@ t.test("fd owns the descriptor unless no_ownership is set", function()
     .. "false\tno open sockets to check and no timeout set\n", r.err)
 end)
 
-t.test("fd of a socket is that socket", function()
+t.test("fd of a socket's handle returns an object for the same socket", function()
   local a, b = socket.pair()
   local copy = socket.fd(a:handle(), true)
   t.eq({ copy:send "x" }, { 1 })
@@ -224,7 +224,7 @@ t.test("fd refuses a number that is not an open descriptor", function()
   t.raises("number expected", socket.fd, "one")
 end)
 
--- bee.lua: with a backlog of 5 they waited three seconds for their SYN to be sent again.
+-- In bee.lua, whose backlog is 5, some clients waited three seconds until their SYN was sent again.
 t.test("forty clients that connect at once do not wait for a retransmitted SYN", function()
   -- The system sends a SYN again after a second. A busy machine may make one round slow, but not every round.
   local fastest = math.huge
@@ -253,7 +253,7 @@ t.test("forty clients that connect at once do not wait for a retransmitted SYN",
     for _, c in ipairs(clients) do c:close() end
     if fastest < 0.9 then break end
   end
-  t.ok(fastest < 0.9, "each round waited for a SYN")
+  t.ok(fastest < 0.9, "each round waited for a retransmitted SYN")
 end)
 
 t.finish()

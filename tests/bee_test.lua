@@ -1,4 +1,4 @@
--- bee.select, bee.socket and bee.epoll, and a small network service that uses only them.
+-- bee.select, bee.socket and bee.epoll: their results and constants, times in milliseconds, and epoll's flags.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -57,7 +57,7 @@ t.test("bee.select has bee's calls, results and constants", function()
   a:close() b:close()
 end)
 
-t.test("bee.socket is lio.socket, and may be called as older versions of bee are", function()
+t.test("bee.socket has the functions of lio.socket, and can be called as in older versions of bee", function()
   local s, message = socket "tcp"
   t.ok(s, message)
   s:close()
@@ -69,7 +69,7 @@ t.test("bee.socket is lio.socket, and may be called as older versions of bee are
   t.eq(c:option("reuseaddr", 1), true)
 end)
 
-t.test("bee.epoll reports level-triggered, in milliseconds", function()
+t.test("bee.epoll is level-triggered, and its timeouts are in milliseconds", function()
   local e <close> = epoll.create(16)
   local took = seconds(events, e, 60)
   t.ok(took >= 0.06 and took < 5, took)
@@ -90,7 +90,8 @@ t.test("bee.epoll reports level-triggered, in milliseconds", function()
   end
 end)
 
--- The events of a foreign descriptor, and of one of lio.
+-- Returns two tables with a descriptor `fd` and its connected `peer`: the first descriptor is from another library, the
+-- second is a socket of lio.
 local function ends()
   local handle, a = loopback.foreign()
   local c, d = socket.pair()
@@ -100,7 +101,7 @@ local function ends()
   }
 end
 
-t.test("EPOLLET reports a readiness once", function()
+t.test("with EPOLLET each readiness is reported once", function()
   for _, it in ipairs(ends()) do
     local e <close> = epoll.create(16)
     e:event_add(it.fd, epoll.EPOLLIN | epoll.EPOLLET, "b")
@@ -116,7 +117,7 @@ t.test("EPOLLET reports a readiness once", function()
   end
 end)
 
-t.test("EPOLLONESHOT reports once, then again after event_mod", function()
+t.test("with EPOLLONESHOT one event is reported, and one more after each event_mod", function()
   for _, it in ipairs(ends()) do
     local e <close> = epoll.create(16)
     e:event_add(it.fd, epoll.EPOLLIN | epoll.EPOLLONESHOT, "b")
@@ -134,7 +135,7 @@ t.test("EPOLLONESHOT reports once, then again after event_mod", function()
   end
 end)
 
-t.test("a half-close is EPOLLRDHUP if that is requested, a hang-up is always EPOLLHUP", function()
+t.test("a half-close is reported as EPOLLRDHUP on request, a hang-up always as EPOLLHUP", function()
   for _, it in ipairs(ends()) do
     local e <close> = epoll.create(16)
     e:event_add(it.fd, epoll.EPOLLRDHUP, "b")
@@ -153,7 +154,7 @@ t.test("a half-close is EPOLLRDHUP if that is requested, a hang-up is always EPO
   end
 end)
 
-t.test("an error is EPOLLERR, for any requested events", function()
+t.test("an error is reported as EPOLLERR even if no events are requested", function()
   local p = io.popen("exec <&-", "w")
   local e <close> = epoll.create(16)
   e:event_add(p, 0, "p")

@@ -11,7 +11,7 @@ local function script(path, ...)
   return table.concat({ t.lio(), t.quote(bench .. path), ... }, " ")
 end
 
--- The results that a program prints, by name.
+-- Runs a program. Returns the results that it prints, by name.
 local function figures(command)
   local result = t.run(command)
   t.eq(result.code, 0, command .. ": " .. result.err)
@@ -41,7 +41,7 @@ t.test("the echo server of the selector suite answers several connections in tur
   end)
 end, { leaks = true })
 
-t.test("the echo server of the selector suite buffers unread data of a client, and serves the others", function()
+t.test("the echo server of the selector suite buffers unread data of a client, and serves other clients", function()
   local server <close> = echo_server()
   local data = ("0123456789abcdef"):rep(1 << 21) -- more than the socket buffers hold
   loop.run(function()
@@ -53,16 +53,16 @@ t.test("the echo server of the selector suite buffers unread data of a client, a
       t.ok(c:send "x")
       t.eq(c:recv(1), "x")
     end
-    t.eq(sent, false, "all was sent, though nobody reads")
+    t.eq(sent, false, "all was sent although the client does not read")
     t.ok(slow:recv(#data) == data, "other bytes came back")
     t.eq(sent, true)
   end)
 end)
 
-t.test("rounds of the selector are counted, with sockets and with bare descriptors", function()
+t.test("the selector suite counts rounds, with sockets and with bare descriptors", function()
   for _, words in ipairs { "2 1 0.02", "10 10 0.02", "100 10 0.02", "100 10 0.02 foreign" } do
     local seen = figures(script("selector/round.lua", words))
-    t.ok(seen.rounds and seen.rounds >= 100 and seen.rate > 0 and seen.each > 0, words .. " gave too little")
+    t.ok(seen.rounds and seen.rounds >= 100 and seen.rate > 0 and seen.each > 0, words .. ": too few rounds")
   end
 end)
 
@@ -75,7 +75,7 @@ t.test("every case of the micro suite runs", function()
   end
 end)
 
-t.test("a case of the micro suite prints its nanoseconds", function()
+t.test("a case of the micro suite prints the nanoseconds of a call", function()
   local seen = figures(script("micro/child.lua", "selector.now", "seconds=0.02"))
   t.ok(seen.each > 0 and seen.each < 1e6, "the clock is read in less than a millisecond")
 end)

@@ -22,7 +22,7 @@ t.test("arguments choose suites, cases and options", function()
   t.eq(wanted.options, { rounds = 3, seconds = 4, peers = false, write = true })
 end)
 
-t.test("without an argument all suites run; a suite that is named with one of its cases runs completely", function()
+t.test("without an argument all suites run; a suite named together with its cases runs completely", function()
   t.eq(command.parse({ "seconds=1" }, { "http", "net" }).suites, { { name = "http" }, { name = "net" } })
   t.eq(command.parse({ "http/a", "http" }, { "http" }).suites, { { name = "http" } })
   t.eq(command.parse({ "http", "http/a" }, { "http" }).suites, { { name = "http" } })
@@ -77,7 +77,7 @@ t.test("contenders take turns, and results are medians of their rounds", functio
   t.eq(tables.ratio(result.contenders[2], result.contenders[1], "figure"), 10)
 end)
 
-t.test("the failure of a contender is recorded, and the others continue", function()
+t.test("if a contender fails, the failure is recorded and the others continue", function()
   local closed, tries = 0, 0
   local case = { name = "c", what = "c", contenders = {
     { name = "absent", open = function() return nil, "is not installed" end, turn = error },
@@ -174,7 +174,7 @@ t.test("a program is measured, and closing it ends all processes that it started
   }
   t.eq(#program:processes(), 2)
   t.ok(program:resident() > 0)
-  -- The clock has steps of 0.01 s, and the program may not run for a while on a busy machine.
+  -- The clock has a resolution of 0.01 s, and on a busy machine the program may not run at all in one period.
   local user, system
   for _ = 1, 50 do
     user, system = process.during(program, function() process.sleep(0.2) end)
@@ -187,7 +187,7 @@ t.test("a program is measured, and closing it ends all processes that it started
   process.finish()
 end, { leaks = true })
 
-t.test("a program that does not start is an error with its output", function()
+t.test("if a program does not start, the error contains its output", function()
   t.raises("did not start: sh .*no luck", process.start, {
     command = "sh -c 'echo no luck; exit 1'", ready = function() return false end,
   })
@@ -209,17 +209,17 @@ t.test("started processes end when the benchmark is killed", function()
     if process.text("/proc/" .. pid .. "/stat") == "" and not process.succeeds("test -e " .. folder) then return end
     process.sleep(0.02)
   end
-  error "something is left behind"
+  error "the process or its folder was not removed"
 end)
 
-t.test("a chosen port is free", function()
+t.test("process.port returns a valid port number", function()
   local port = process.port()
   t.ok(port > 0 and port < 65536)
 end)
 
 -- -----------------------------------------------------------------------------------------------------------
 
-t.test("a case of http runs from start to end", function()
+t.test("a case of the http suite runs from start to end", function()
   if not process.succeeds "command -v wrk" then return print "skipped: wrk is not installed" end
   local run = t.run(("env LIO=%s %s %sbench/run.lua http/hello64 rounds=1 seconds=1 peers=no"):format(
     t.bin(), t.bin(), t.root))

@@ -21,7 +21,7 @@ local function succeeded(result, out)
   t.eq(result, { out = out, err = "", code = 0 })
 end
 
-t.test("warnings are on or off at the start as in the stock program, and `warn` switches them", function()
+t.test("at the start, warnings are on or off as in the stock program; `warn` switches them", function()
   local early = run("-e 'print(_VERSION)'").out == "Lua 5.4\n" and "" or "Lua warning: early\n"
   local path = script [[
     warn "early"
@@ -67,7 +67,7 @@ t.test("-- ends the options, so that a script's name may begin with a dash", fun
   succeeded(t.run(string.format("cd %s && %s -- -v x", dir, lio)), "ran\tx\n")
 end)
 
-t.test("an empty argument and one with all bytes except NUL arrive unchanged", function()
+t.test("an empty argument and one with bytes above 127 arrive unchanged", function()
   local r = run(script "print(#arg, (...) == '', select(2, ...))" .. " '' $(printf '\\303\\050\\377')")
   succeeded(r, "2\ttrue\t\xC3(\xFF\n")
 end)
@@ -89,7 +89,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Exit codes and errors
 
-t.test("the exit code is 0 at the end of the script, for any result", function()
+t.test("the exit code is 0 if the script returns, with any result", function()
   succeeded(run(script "return 5"), "")
 end)
 
@@ -100,7 +100,7 @@ t.test("os.exit sets the exit code", function()
   t.eq(run("-e 'os.exit(4, true)'").code, 4)
 end)
 
-t.test("an error goes to standard error with file, line and traceback, and exits with 1", function()
+t.test("an error is printed to standard error with file, line and traceback, and the exit code is 1", function()
   local path = script "local function inner()\n  error 'boom'\nend\nprint 'before'\ninner()"
   local r = run(path)
   local name = path:sub(2, -2)
@@ -114,25 +114,25 @@ t.test("an error goes to standard error with file, line and traceback, and exits
   t.ok(r.err:find(name .. ":5: in main chunk", 1, true), r.err)
 end)
 
-t.test("an error object with __tostring is reported by it", function()
+t.test("an error object with __tostring is reported as the string that __tostring returns", function()
   local r = run(script "error(setmetatable({}, { __tostring = function() return 'spoken' end }))")
   t.eq(r, { out = "", err = "lio: spoken\n", code = 1 })
 end)
 
-t.test("an error object without __tostring is reported by its type", function()
+t.test("an error object without __tostring is reported with its type", function()
   local r = run(script "error {}")
   t.eq(r.code, 1)
   t.ok(r.err:find("lio: (error object is a table value)\n", 1, true), r.err)
   t.ok(run(script "error()").err:find "^lio: %(error object is a nil value%)")
 end)
 
-t.test("a syntax error names file and line and exits with 1", function()
+t.test("a syntax error is printed with file and line, and the exit code is 1", function()
   local path = script "local x = 1\nx = = 2\n"
   local r = run(path)
   t.eq(r, { out = "", err = "lio: " .. path:sub(2, -2) .. ":2: unexpected symbol near '='\n", code = 1 })
 end)
 
-t.test("a missing file is named, with exit code 1", function()
+t.test("a missing script is named, and the exit code is 1", function()
   local r = run "nofile.lua"
   t.eq(r.code, 1)
   t.eq(r.out, "")
@@ -166,11 +166,11 @@ t.test("several -e run in order in one state, before the script", function()
   succeeded(run("-e 'x = 7' " .. script "print(x)"), "7\n")
 end)
 
-t.test("with -e alone the code can read standard input", function()
+t.test("if -e is the only option, its code can read standard input", function()
   succeeded(run("-e 'print(io.read())'", "print 'not run'\n"), "print 'not run'\n")
 end)
 
-t.test("an error in -e names the command line, and no later code runs", function()
+t.test("an error in the code of -e names the command line, and no later code runs", function()
   local r = run("-e 'error [[boom]]' -e 'print(1)' " .. script "print(2)")
   t.eq(r.code, 1)
   t.eq(r.out, "")
@@ -197,7 +197,7 @@ t.test("-h prints the usage to standard output", function()
   end
 end)
 
-t.test("an unknown option is named, with the usage on standard error and exit code 1", function()
+t.test("an unknown option is named on standard error with the usage, and the exit code is 1", function()
   for _, option in ipairs { "-z", "--nonsense", "-vh" } do
     local r = run(option .. " " .. script "print 'ran'")
     t.eq(r.code, 1, option)
@@ -219,7 +219,7 @@ t.test("- runs standard input, with arguments", function()
   succeeded(run("- a b", "print(arg[0], arg[-1], ...)"), "-\t" .. bin .. "\ta\tb\n")
 end)
 
-t.test("an error in standard input names it", function()
+t.test("an error in code from standard input names stdin and the line", function()
   local r = run("-", "\nerror 'boom'")
   t.eq(r.code, 1)
   t.ok(r.err:find "^lio: stdin:2: boom\n", r.err)
@@ -246,7 +246,7 @@ t.test("the built-in modules load with an empty package.path and package.cpath",
   succeeded(r, "function\tfunction\tfunction\n")
 end)
 
-t.test("a file on package.path takes precedence over a built-in one", function()
+t.test("a file on package.path takes precedence over a built-in module", function()
   local dir = t.tmp()
   os.execute("mkdir " .. dir .. "/bee")
   t.write(dir .. "/bee/epoll.lua", "return 'the user’s'")
@@ -267,7 +267,7 @@ t.test("an error inside a built-in file names that file", function()
   t.ok(r.err:find("bee/epoll.lua:%d+: ", 1), r.err)
 end)
 
--- The file declares the prototypes itself, so that it needs no headers and suits both Lua versions.
+-- The file declares the prototypes itself, so it needs no headers and works with both Lua versions.
 local c_module = [[
 typedef struct lua_State lua_State;
 extern void lua_createtable(lua_State *L, int array, int hash);

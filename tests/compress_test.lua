@@ -10,7 +10,7 @@ local function each(f)
   for _, coding in ipairs(ALL) do f(coding) end
 end
 
-t.test("a body goes through encoder and decoder in pieces of any size", function()
+t.test("an encoder and a decoder accept pieces of any size", function()
   each(function(coding)
     for _, piece in ipairs { 1, 7, 1000, #TEXT } do
       local encoder, decoder, out = compress.encoder(coding), compress.decoder(coding), {}
@@ -25,7 +25,7 @@ t.test("a body goes through encoder and decoder in pieces of any size", function
   end)
 end)
 
-t.test("gzip decodes output of the encoder, and the decoder output of gzip", function()
+t.test("gzip decodes the encoder's output, and the decoder decodes gzip's output", function()
   local path = t.write(t.tmp() .. "/x.gz", compress.encoder("gzip", 9):finish(TEXT))
   t.ok(t.run("gzip -dc " .. t.quote(path)).out == TEXT)
   local packed = t.run("gzip -c", TEXT).out
@@ -58,7 +58,7 @@ t.test("a call that would decode more than the limit fails, and so does every la
   end)
 end)
 
-t.test("invalid data, an early end and bytes after the end are different failures", function()
+t.test("invalid data and bytes after the end are corrupt; data that ends early is truncated", function()
   each(function(coding)
     local packed = compress.encoder(coding):finish "hello"
     t.eq(select(3, compress.decoder(coding):write("\255\255\255" .. packed)), "corrupt", coding)
@@ -87,7 +87,7 @@ t.test("a higher level makes the output smaller", function()
   end
 end)
 
-t.test("misuse raises", function()
+t.test("wrong arguments, and calls after finish, raise errors", function()
   t.raises("bad argument #1 to '.*encoder' %(coding must be", compress.encoder, "zip")
   t.raises("bad argument #1 to '.*decoder' %(coding must be", compress.decoder, "GZIP")
   t.raises("level must be 1 to 9, not 0", compress.encoder, "gzip", 0)

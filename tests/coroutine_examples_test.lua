@@ -1,5 +1,5 @@
 -- The programs of examples/coroutine do what their first lines say, and the code of docs/coroutines.md does what its
--- comments say. Each runs as a child process in the host of this suite.
+-- comments say. Each program runs as a child process in the host of this suite.
 
 local t = require "tests.kit"
 local childkit = require "tests.kit.server_process"
@@ -9,12 +9,13 @@ local loop = require "lio.loop"
 local connect, start, stop = childkit.connect, childkit.start, childkit.stop
 
 local function command(name, words)
-  -- In the foreground timeout(1) signals only the process; else also its group, so that each signal comes twice.
+  -- With --foreground, timeout(1) signals only the process. Otherwise it also signals the process group, so each signal
+  -- arrives twice.
   local path = t.quote(t.root .. "examples/coroutine/" .. name .. ".lua")
   return ("timeout --foreground -k 1 60 %s %s %s"):format(t.lio(), path, words)
 end
 
-t.test("paragraphs answers each paragraph at its end, with clients that take turns to write pieces", function()
+t.test("paragraphs answers each paragraph when it ends, while clients alternately send pieces", function()
   local child <close>, port = start(command("paragraphs", "0"))
   loop.run(function()
     local one <close> = connect(port)
@@ -28,13 +29,14 @@ t.test("paragraphs answers each paragraph at its end, with clients that take tur
     one:send "g\n\nh\n\n"
     t.eq({ one:recv "line", one:recv "line" }, { "1 lines, 1 words", "1 lines, 1 words" })
     other:shutdown "w"
-    t.eq(other:recv "line", "1 lines, 2 words", "the last one ends with the connection")
+    t.eq(other:recv "line", "1 lines, 2 words", "the last paragraph ends with the connection")
     t.is_nil((other:recv "line"))
   end)
   t.eq(stop(child), 0)
 end)
 
--- Answers `/now` with a page, `/wrong` with text that is not HTTP, and closes on `/gone`; else reads until the end.
+-- Answers `/now` with a page and `/wrong` with text that is not HTTP, and closes the connection on `/gone`. For other
+-- paths it reads until the client closes.
 local SERVER <const> = [[
   local net = require "lio.net"
   require("lio.loop").run(function()
@@ -54,12 +56,12 @@ local SERVER <const> = [[
   end)
 ]]
 
-t.test("fetch prints the answers that came in time, and cancels the rest", function()
+t.test("fetch prints the responses that arrive in time, and cancels the other requests", function()
   local script = t.write(t.tmp() .. "/server.lua", SERVER)
   local server <close>, port = start(t.lio() .. " " .. t.quote(script))
   local url = "http://127.0.0.1:" .. port
 
-  -- It does not wait for its limit when all answers have arrived.
+  -- If all responses have arrived, fetch does not wait for its time limit.
   local r = t.run(command("fetch", ("1000 %s/now"):format(url)))
   t.eq(r, { out = url .. "/now: 200, 23 bytes\n", err = "", code = 0 })
 
@@ -79,7 +81,7 @@ t.test("fetch prints the answers that came in time, and cancels the rest", funct
   t.ok(r.out:find "refused", r.out)
 end)
 
-t.test("fetch shows its usage when it is called wrongly", function()
+t.test("fetch shows its usage if its arguments are wrong", function()
   local wrong = { "", "1", "x http://a/", "1 a", "1 http://a:b/", "1 http://a:99999/", "1 http://a http://" }
   for _, words in ipairs(wrong) do
     local r = t.run(command("fetch", words))
@@ -88,7 +90,7 @@ t.test("fetch shows its usage when it is called wrongly", function()
   end
 end)
 
--- The Lua of the guide's code blocks, each a program; one with `ltask` runs in a service.
+-- Returns the Lua code blocks of the guide. Each is a program; a program that requires `ltask` runs in a service.
 local function blocks()
   local file <close> = assert(io.open(t.root .. "docs/coroutines.md"))
   local list = {}
@@ -96,7 +98,7 @@ local function blocks()
   return list
 end
 
--- The output that the comments `--> …` of a text document.
+-- Returns the lines of output that the comments `--> …` in `text` show.
 local function promised(text)
   local lines = {}
   for line in text:gmatch "%-%-> ([^\n]*)" do lines[#lines + 1] = line end

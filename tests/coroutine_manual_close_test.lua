@@ -1,5 +1,5 @@
--- Lua's manual, 2.6, 3.3.8 and 6.2, as a list of behaviours: close, `<close>` variables, and errors in
--- coroutines, from resume and from wrap functions. Tried in all places of tests/kit/coroutine_places.lua.
+-- Lua's manual, 2.6, 3.3.8 and 6.2, as a list of behaviours: close, `<close>` variables, and the errors that resume
+-- returns and that wrap functions raise. Each behaviour is tested in all places of tests/kit/coroutine_places.lua.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.coroutine_places"
@@ -8,7 +8,7 @@ local behaviour <const>, guard <const> = kit.behaviour, kit.guard
 local pack <const> = table.pack
 local here <const> = debug.getinfo(1, "S").short_src
 
-behaviour("close of a suspended coroutine closes its variables, the last one first", function(c)
+behaviour("close of a suspended coroutine closes its variables in reverse order", function(c)
   local closed = {}
   local co = c.create(function()
     for i = 1, 2 do
@@ -49,7 +49,7 @@ behaviour("close of a dead coroutine returns true, each time", function(c)
   for _ = 1, 3 do t.eq(pack(c.close(co)), { true, n = 1 }) end
 end)
 
-behaviour("close of a coroutine that failed returns the error, the first time", function(c)
+behaviour("the first close of a coroutine that failed returns the error", function(c)
   local object = {}
   local co = c.create(function() error(object) end)
   t.eq(c.resume(co), false)
@@ -60,7 +60,7 @@ behaviour("close of a coroutine that failed returns the error, the first time", 
   t.eq(c.status(co), "dead")
 end)
 
-behaviour("after an error <close> variables are pending until close runs them with the error", function(c)
+behaviour("after an error, <close> variables stay open until close closes them with the error", function(c)
   local seen
   local co = c.create(function()
     local value <close> = guard(function(self, err) seen = { self, err } end)
@@ -75,7 +75,7 @@ behaviour("after an error <close> variables are pending until close runs them wi
   t.eq(seen[2], "broken")
 end)
 
-behaviour("an error in a __close is the result of close; the other ones run and get the error", function(c)
+behaviour("close returns the error of a __close; the other variables are closed with this error", function(c)
   local told = {}
   local co = c.create(function()
     local _ <close> = guard(function(_, err) told[1] = err error("first", 0) end)
@@ -90,7 +90,7 @@ behaviour("an error in a __close is the result of close; the other ones run and 
   t.eq(pack(c.close(co)), { true, n = 1 })
 end)
 
-behaviour("error objects of a __close are not changed", function(c)
+behaviour("close returns the error object of a __close unchanged", function(c)
   for _, object in ipairs { {}, 42, true, print } do
     local co = c.create(function()
       local _ <close> = guard(function() error(object) end)
@@ -127,7 +127,7 @@ behaviour("the closing value of a for loop is closed too", function(c)
   t.eq(closed, 1)
 end)
 
-behaviour("close of the running coroutine raises, in Lua 5.4", function(c, place)
+behaviour("in Lua 5.4, close of the running coroutine raises", function(c, place)
   if kit.is_55 then return end
   if place.main then t.raises("cannot close a running coroutine", c.close, (c.running())) end
   local co
@@ -141,7 +141,7 @@ behaviour("close of the running coroutine raises, in Lua 5.4", function(c, place
   t.eq(pack(c.resume(co)), { true, "goes on", n = 2 })
 end)
 
-behaviour("a coroutine may close itself, in Lua 5.5", function(c)
+behaviour("in Lua 5.5, a coroutine may close itself", function(c)
   if not kit.is_55 then return end
   local closed, went_on = {}, false
   local function body(how)
@@ -222,7 +222,7 @@ behaviour("a __close may run, resume and close other coroutines", function(c)
   t.eq(seen, { "once more", "yielded", "inner closed" })
 end, { refuses = true })
 
-behaviour("any coroutine may close another one, not only the one that resumed it", function(c)
+behaviour("a coroutine may close one that it has not resumed", function(c)
   local closed = false
   local co = c.create(function()
     local _ <close> = guard(function() closed = true end)
@@ -245,7 +245,7 @@ behaviour("resume returns any error value unchanged", function(c)
   t.eq(pack(c.resume(c.create(raise), nil)), { false, kit.no_error, n = 2 })
 end)
 
-behaviour("the position of an error is that of the raise", function(c)
+behaviour("the position in an error message is where the error was raised", function(c)
   local line
   local co = c.create(function()
     c.yield()
@@ -275,7 +275,7 @@ behaviour("a wrap function raises, and puts its caller's position before a strin
   t.eq({ ok, message }, { false, ("%s:%d: bare"):format(here, called) })
 end)
 
-behaviour("each wrap function on the way adds its position", function(c)
+behaviour("an error that passes nested wrap functions gets a position from each of them", function(c)
   local lines = {}
   local function level(n)
     if n == 0 then
@@ -294,13 +294,13 @@ behaviour("each wrap function on the way adds its position", function(c)
   t.eq(message, want)
 end)
 
-behaviour("a wrap function that a C function calls adds no position", function(c)
+behaviour("a wrap function that is called by a C function adds no position", function(c)
   local f = c.wrap(function() c.yield() error("bare", 0) end)
   f()
   t.eq(pack(pcall(f)), { false, "bare", n = 2 })
 end)
 
-behaviour("a wrap function raises errors that are not strings unchanged", function(c)
+behaviour("a wrap function raises an error that is not a string unchanged", function(c)
   for _, object in ipairs { {}, print, 42, true, setmetatable({}, { __tostring = function() return "x" end }) } do
     local f = c.wrap(function() c.yield() error(object) end)
     f()
@@ -329,7 +329,7 @@ behaviour("a wrap function closes its coroutine before it raises", function(c)
   t.raises("cannot resume dead coroutine", f)
 end)
 
-behaviour("an error in a __close replaces the one that a wrap function raises", function(c)
+behaviour("an error in a __close replaces the error that a wrap function raises", function(c)
   local f = c.wrap(function()
     local _ <close> = guard(function(_, err) error(err .. " and worse", 0) end)
     c.yield()
@@ -354,7 +354,7 @@ behaviour("an error ends only the coroutines that do not catch it", function(c)
   t.eq(pack(c.resume(outer)), { true, "end", n = 2 })
 end)
 
-behaviour("an error in a message handler is an error, and the coroutine continues", function(c)
+behaviour("if a message handler fails, xpcall returns an error and the coroutine continues", function(c)
   local co = c.create(function()
     c.yield()
     local ok, err = xpcall(error, function() error "in the handler" end, "x")

@@ -1,6 +1,6 @@
 -- Lua's manual, 2.6 and 6.2, as a list of behaviours: create, resume, yield, wrap, status, running, isyieldable.
--- coroutine_manual_close_test has close and errors, coroutine_manual_yield_test the places of yields. Each behaviour is
--- tried in all places of tests/kit/coroutine_places.lua, the stock library among them.
+-- coroutine_manual_close_test tests close and errors, coroutine_manual_yield_test where a coroutine can yield. Each
+-- behaviour is tested in all places of tests/kit/coroutine_places.lua, which include the stock library.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.coroutine_places"
@@ -17,7 +17,7 @@ behaviour("create starts nothing; the first resume passes the body's arguments",
   t.eq(got, { 1, nil, "x", nil, n = 4 })
 end)
 
-behaviour("resume and yield exchange values, both ways, until the body returns", function(c)
+behaviour("resume and yield exchange values in both directions until the body returns", function(c)
   local seen = {}
   local function inner(x)
     seen[#seen + 1] = "inner " .. x
@@ -43,7 +43,7 @@ local lists <const> = {
   { 1, "x", 2.5, true, n = 4 }, pack(kit.many(200)), pack(kit.many(5000)),
 }
 
-behaviour("resume, yield and return pass any values: none, nils, hundreds", function(c)
+behaviour("resume, yield and return pass any number of values, including nils", function(c)
   local co = c.create(function(...)
     local values = pack(...)
     for _ = 1, #lists do values = pack(c.yield(table.unpack(values, 1, values.n))) end
@@ -60,7 +60,7 @@ behaviour("resume, yield and return pass any values: none, nils, hundreds", func
   t.eq(c.status(co), "dead")
 end)
 
-behaviour("a wrap function also passes any values", function(c)
+behaviour("a wrap function passes any number of values, including nils", function(c)
   local f = c.wrap(function(...)
     local values = pack(...)
     while true do values = pack(c.yield(table.unpack(values, 1, values.n))) end
@@ -71,7 +71,7 @@ behaviour("a wrap function also passes any values", function(c)
   end
 end)
 
-behaviour("values keep their identity", function(c)
+behaviour("objects that are passed keep their identity", function(c)
   local co = c.create(function(x)
     while true do x = c.yield(x) end
   end)
@@ -128,7 +128,7 @@ behaviour("every coroutine between the running one and the first is normal", fun
   for i = 1, 20 do t.eq(c.status(chain[i]), "dead") end
 end)
 
-behaviour("running returns the running coroutine, and whether it is the main one", function(c, place)
+behaviour("running returns the running coroutine, and true if it is the main coroutine", function(c, place)
   local me, main = c.running()
   t.eq(type(me), "thread")
   t.eq(main, place.main or false)
@@ -147,7 +147,7 @@ behaviour("running returns the running coroutine, and whether it is the main one
   t.eq(pack(c.resume(body)), { true, body, false, n = 3 })
 end)
 
-behaviour("isyieldable is false in the main coroutine, and true in others", function(c, place)
+behaviour("isyieldable is false in the main coroutine, and true in other coroutines", function(c, place)
   t.eq(c.isyieldable(), not place.main)
   local co = c.create(function()
     t.eq(c.isyieldable(), true)
@@ -172,7 +172,7 @@ behaviour("isyieldable is false below C functions that cannot be suspended", fun
   t.eq(seen, { gsub = false, sort = false, tostring = false, index = true, after = true })
 end)
 
-behaviour("isyieldable takes another coroutine", function(c, place)
+behaviour("isyieldable accepts another coroutine as its argument", function(c, place)
   local me = c.running()
   local outer
   outer = c.create(function()
@@ -236,7 +236,7 @@ behaviour("a coroutine cannot resume one that is resuming it", function(c)
   t.eq(pack(c.resume(outer)), { true, true, "end", n = 3 })
 end)
 
-behaviour("a dead coroutine cannot be resumed, even after several attempts", function(c)
+behaviour("every attempt to resume a dead coroutine fails", function(c)
   local co = c.create(function() return 1 end)
   t.eq(pack(c.resume(co)), { true, 1, n = 2 })
   for _ = 1, 3 do
@@ -248,7 +248,7 @@ behaviour("a dead coroutine cannot be resumed, even after several attempts", fun
   for _ = 1, 3 do t.raises("cannot resume dead coroutine$", f) end
 end)
 
-behaviour("any coroutine may resume another one, not only its creator", function(c)
+behaviour("a coroutine may be resumed by a coroutine that has not created it", function(c)
   local co = c.create(function()
     for i = 1, 10 do c.yield(i) end
   end)
@@ -261,7 +261,7 @@ behaviour("any coroutine may resume another one, not only its creator", function
   t.eq(c.status(co), "suspended")
 end)
 
-behaviour("wrong arguments raise, naming the argument", function(c)
+behaviour("wrong arguments raise errors that name the argument", function(c)
   for _, name in ipairs { "create", "wrap" } do
     for _, bad in ipairs { 5, "x", true, {}, c.running(), setmetatable({}, { __call = print }) } do
       t.raises("bad argument #1 to '.-" .. name .. "' %(function expected", c[name], bad)
@@ -281,7 +281,7 @@ behaviour("wrong arguments raise, naming the argument", function(c)
   t.raises("bad argument #1 to .-%(%a+ expected", c.isyieldable, nil)
 end)
 
-behaviour("a C function may be a body", function(c)
+behaviour("the body of a coroutine may be a C function", function(c)
   t.eq(pack(c.resume(c.create(math.max), 1, 5, 3)), { true, 5, n = 2 })
   t.eq(pack(c.resume(c.create(select), "#", 1, 2)), { true, 2, n = 2 })
   local co = c.create(c.yield)
@@ -292,7 +292,7 @@ behaviour("a C function may be a body", function(c)
   t.eq(pack(c.resume(c.create(pcall), error, "x", 0)), { true, false, "x", n = 3 })
 end)
 
-behaviour("resume and wrap functions may be bodies", function(c)
+behaviour("the body of a coroutine may be resume or a wrap function", function(c)
   local inner = c.create(function(a) return "end " .. c.yield(a + 1) end)
   t.eq(pack(c.resume(c.create(c.resume), inner, 1)), { true, true, 2, n = 3 })
   t.eq(pack(c.resume(c.create(c.resume), inner, "x")), { true, true, "end x", n = 3 })
@@ -303,7 +303,7 @@ behaviour("resume and wrap functions may be bodies", function(c)
   t.eq(c.wrap(c.wrap(c.wrap(math.max)))(1, 2), 2)
 end)
 
-behaviour("coroutines of one function share only its upvalues", function(c)
+behaviour("coroutines with the same body share only its upvalues", function(c)
   local total = 0
   local function count(from, step)
     local n = from
@@ -321,7 +321,7 @@ behaviour("coroutines of one function share only its upvalues", function(c)
   t.eq(total, 200)
 end)
 
-behaviour("a coroutine may be a key and a token", function(c)
+behaviour("a coroutine may be a table key", function(c)
   local co = c.create(print)
   local set = { [co] = "here" }
   t.eq(set[co], "here")
@@ -329,7 +329,7 @@ behaviour("a coroutine may be a key and a token", function(c)
   t.ok(tostring(co):find "^thread: ")
 end)
 
-behaviour("more values than a stack takes are refused, and the coroutine is not changed", function(c)
+behaviour("resume refuses more arguments than fit on the stack, and the coroutine is not changed", function(c)
   local deepest = 0
   local function deep(n, least)
     deepest = math.max(deepest, n)
@@ -348,7 +348,7 @@ behaviour("more values than a stack takes are refused, and the coroutine is not 
   t.eq(pack(c.resume(co, "few")), { true, "few", n = 2 })
 end)
 
-behaviour("more results than the resumer's stack takes are an error of the resume", function(c)
+behaviour("resume fails if the results do not fit on the stack of the resumer", function(c)
   local list = {}
   for i = 1, 150000 do list[i] = i end
   local deepest = 0

@@ -1,5 +1,5 @@
--- Lua's manual, 2.6, as a list of behaviours: where a yield is possible (pcall, metamethods, iterators, `<close>`) and
--- where it is not, generators, the collector, and the limits of depth. Tried in all places of
+-- Lua's manual, 2.6, as a list of behaviours: where a coroutine can yield (pcall, metamethods, iterators, `<close>`)
+-- and where it cannot, generators, the collector, and the limits of depth. Each behaviour is tested in all places of
 -- tests/kit/coroutine_places.lua.
 
 local t = require "tests.kit"
@@ -8,7 +8,8 @@ local kit = require "tests.kit.coroutine_places"
 local behaviour <const>, guard <const> = kit.behaviour, kit.guard
 local pack <const> = table.pack
 
--- All values that a coroutine yields, resumed with 1, 2, …; then the values that it returns. Raises its error.
+-- Runs `f(...)` as a coroutine until it returns, and resumes it with 1, 2, … Returns a list of the yielded values,
+-- followed by the values that `f` returns. If `f` fails, raises its error.
 local function run_through(c, f, ...)
   local yielded, co = {}, c.create(f)
   local got = pack(c.resume(co, ...))
@@ -22,7 +23,7 @@ local function run_through(c, f, ...)
   return yielded, table.unpack(got, 2, got.n)
 end
 
-behaviour("a yield inside pcall: the call continues, and still catches", function(c)
+behaviour("after a yield inside pcall, the call continues and still catches errors", function(c)
   local yielded, a, b, e, f = run_through(c, function()
     local ok, x = pcall(function() return c.yield "in pcall" + 10 end)
     local ok2, err = pcall(function()
@@ -35,7 +36,7 @@ behaviour("a yield inside pcall: the call continues, and still catches", functio
   t.eq({ a, b, e, f }, { true, 11, false, "caught" })
 end)
 
-behaviour("a yield inside many pcalls: the innermost one catches an error", function(c)
+behaviour("after a yield inside many pcalls, the innermost one catches an error", function(c)
   local function nest(n)
     if n == 0 then
       c.yield "bottom"
@@ -51,7 +52,7 @@ behaviour("a yield inside many pcalls: the innermost one catches an error", func
   t.eq({ ok, err }, { false, "012345" })
 end)
 
-behaviour("a yield inside xpcall: the handler still sees the stack of the error", function(c)
+behaviour("after a yield inside xpcall, the handler still gets the stack of the error", function(c)
   local function culprit()
     c.yield()
     error "x"
@@ -63,7 +64,7 @@ behaviour("a yield inside xpcall: the handler still sees the stack of the error"
   t.ok(trace:find("culprit", 1, true), trace)
 end)
 
-behaviour("pcall and xpcall of yield itself", function(c)
+behaviour("pcall and xpcall may call yield itself", function(c)
   local yielded, a, b, d, e = run_through(c, function()
     local ok, x = pcall(c.yield, "a")
     return ok, x, xpcall(c.yield, debug.traceback, "b")
@@ -72,14 +73,14 @@ behaviour("pcall and xpcall of yield itself", function(c)
   t.eq({ a, b, d, e }, { true, 1, true, 2 })
 end)
 
-behaviour("a yield inside a message handler is an error", function(c)
+behaviour("a message handler cannot yield", function(c)
   local _, ok = run_through(c, function()
     return (xpcall(error, function() c.yield "never" end))
   end)
   t.eq(ok, false)
 end, { refuses = true })
 
-behaviour("a yield inside every metamethod", function(c)
+behaviour("every metamethod of an operator may yield", function(c)
   local mt = {}
   for _, name in ipairs { "add", "sub", "mul", "div", "mod", "pow", "unm", "idiv", "band", "bor", "bxor", "shl",
     "shr", "bnot", "concat", "len", "eq", "lt", "le", "call", "index" } do
@@ -106,7 +107,7 @@ behaviour("a yield inside every metamethod", function(c)
   t.eq(set, { "field", "value", 22 })
 end)
 
-behaviour("a yield inside a comparison that is negated or decides a branch", function(c)
+behaviour("a comparison that is negated or decides a branch may yield", function(c)
   local mt = { __eq = function() return c.yield "eq" == 1 end, __lt = function() return c.yield "lt" ~= 2 end }
   local yielded, a, b, d = run_through(c, function()
     local x, y = setmetatable({}, mt), setmetatable({}, mt)
@@ -120,7 +121,7 @@ behaviour("a yield inside a comparison that is negated or decides a branch", fun
   t.eq({ a, b, d }, { false, "else", true })
 end)
 
-behaviour("a yield inside a long concatenation", function(c)
+behaviour("a metamethod in a long concatenation may yield", function(c)
   local mt = { __concat = function(a, b)
     local function text(v) return type(v) == "table" and "o" or v end
     c.yield "concat"
@@ -134,7 +135,7 @@ behaviour("a yield inside a long concatenation", function(c)
   t.eq(s, "abocode")
 end)
 
-behaviour("yield itself as a metamethod", function(c)
+behaviour("yield itself may be a metamethod", function(c)
   local object = setmetatable({}, { __index = c.yield })
   local co = c.create(function() return object.name end)
   local got = pack(c.resume(co))
@@ -143,7 +144,7 @@ behaviour("yield itself as a metamethod", function(c)
   t.eq(pack(c.resume(co, "value", "dropped")), { true, "value", n = 2 })
 end)
 
-behaviour("a yield inside an iterator of a for loop", function(c)
+behaviour("the iterator of a for loop may yield", function(c)
   local yielded, sum = run_through(c, function()
     local sum = 0
     for i, v in function(limit, i)
@@ -157,7 +158,7 @@ behaviour("a yield inside an iterator of a for loop", function(c)
   t.eq(sum, 1515)
 end)
 
-behaviour("a yield inside __pairs and inside its iterator", function(c)
+behaviour("__pairs and its iterator may yield", function(c)
   local object = setmetatable({}, { __pairs = function(self)
     c.yield "pairs"
     return function(_, k) if k ~= "last" then return c.yield(k or "first") == 3 and "last" or "more" end end, self
@@ -171,7 +172,7 @@ behaviour("a yield inside __pairs and inside its iterator", function(c)
   t.eq(keys, { "more", "last" })
 end)
 
-behaviour("a yield inside a __close at the end of a block, a break, a return and an error", function(c)
+behaviour("a __close that a block's end, a break, a return or an error calls may yield", function(c)
   local function scope(name) return guard(function(_, err) c.yield(err and name .. " " .. err or name) end) end
   local yielded, a, b, d = run_through(c, function()
     do local _ <close> = scope "block" end
@@ -196,7 +197,7 @@ behaviour("a yield inside a __close at the end of a block, a break, a return and
   t.eq({ a, b, d }, { "kept", "values", "e" })
 end)
 
-behaviour("a yield inside a file that dofile runs", function(c)
+behaviour("a file that dofile runs may yield", function(c)
   local path = t.write(t.tmp() .. "/chunk.lua", "local yield = ... or YIELD return 'result', yield 'in a file'")
   YIELD = c.yield -- luacheck: ignore 111
   local yielded, a, b = run_through(c, function() return dofile(path) end)
@@ -205,7 +206,7 @@ behaviour("a yield inside a file that dofile runs", function(c)
   t.eq({ a, b }, { "result", 1 })
 end)
 
-behaviour("a yield below a C function that cannot be suspended is an error, and calls continue to work", function(c)
+behaviour("a yield below a C function that cannot be suspended fails; the coroutine can yield afterwards", function(c)
   local path = t.tmp()
   t.write(path .. "/yields_while_loading.lua", "YIELD()")
   local callers = {
@@ -224,7 +225,7 @@ behaviour("a yield below a C function that cannot be suspended is an error, and 
     end,
   }
   for i, caller in ipairs(callers) do
-    -- A service's `require` may wait, and so may the module that it loads.
+    -- The `require` of a service may wait and yield, so the result of the last caller is not checked.
     local yielded, ok, err = run_through(c, function()
       local ok, err = pcall(caller, function() c.yield "refused" end)
       return ok, err, c.yield "afterwards"
@@ -237,7 +238,7 @@ behaviour("a yield below a C function that cannot be suspended is an error, and 
   end
 end, { refuses = true })
 
-behaviour("a coroutine below such a C function may yield to its resumer there", function(c)
+behaviour("below a C function that cannot be suspended, a coroutine may yield to a resumer there", function(c)
   local list = { 5, 2, 8, 1, 9, 3 }
   local compare = c.wrap(function(a, b)
     while true do a, b = c.yield(a < b) end
@@ -248,12 +249,12 @@ behaviour("a coroutine below such a C function may yield to its resumer there", 
   t.eq((("..."):gsub("%.", function() return next_letter() end)), "abc")
 end, { refuses = true })
 
-behaviour("generators in for loops end with nil", function(c)
+behaviour("a for loop over a generator ends when the generator returns", function(c)
   local function count(n) return c.wrap(function() for i = 1, n do c.yield(i, i * i) end end) end
   local sum = 0
   for i, square in count(50) do sum = sum + square - i end
   t.eq(sum, 50 * 51 * 101 // 6 - 1275)
-  for _ in count(0) do error "runs for nothing" end
+  for _ in count(0) do error "the body of an empty loop runs" end
   local pairs_of = {}
   for i in count(3) do
     for j in count(i) do pairs_of[#pairs_of + 1] = i .. j end
@@ -261,7 +262,7 @@ behaviour("generators in for loops end with nil", function(c)
   t.eq(pairs_of, { "11", "21", "22", "31", "32", "33" })
 end)
 
-behaviour("a generator of generators: each passes on the values of the one below it", function(c)
+behaviour("generators may be nested, and each yields values of the inner one", function(c)
   local function numbers(n) return c.wrap(function() for i = 2, n do c.yield(i) end end) end
   local function without_multiples(of, source)
     return c.wrap(function()
@@ -300,7 +301,7 @@ behaviour("a recursive generator walks a tree", function(c)
   for i = 1, 63 do t.eq(seen[i], i) end
 end)
 
-behaviour("a thousand coroutines take turns", function(c)
+behaviour("a thousand coroutines may be resumed in turn", function(c)
   local cos, sum = {}, 0
   for i = 1, 1000 do
     cos[i] = c.create(function(a)
@@ -317,7 +318,7 @@ behaviour("a thousand coroutines take turns", function(c)
   t.eq(sum, 3 * 500500 + (1 + 2 + 3 + 4) * 1000)
 end)
 
-behaviour("a suspended coroutine without references is collected, its <close> does not run", function(c)
+behaviour("a suspended coroutine without references is collected, and its variables are not closed", function(c)
   local weak, closed = setmetatable({}, { __mode = "v" }), false
   local function make(i)
     local held = { ("x"):rep(100) }
@@ -335,7 +336,7 @@ behaviour("a suspended coroutine without references is collected, its <close> do
   for i = 1, 10 do make(i) end
   collectgarbage()
   collectgarbage()
-  -- A register of a running function may still refer to the last ones.
+  -- A register of a running function may still refer to the values of the last call.
   for i = 1, 9 do t.eq({ weak["co" .. i], weak["held" .. i], weak["inside" .. i] }, {}) end
   t.eq(closed, false)
 end)
@@ -355,12 +356,12 @@ behaviour("the collector keeps the values of a suspended coroutine", function(c)
   t.eq(pack(c.resume(co, { "c" })), { true, { { "a" }, ("b"):rep(50) }, { { "c" }, n = 1 }, n = 3 })
 end)
 
--- Which limit is reached first depends on the place.
+-- Reports whether `err` is caused by too deep nesting. Which limit is reached first depends on the place.
 local function is_too_deep(err)
   return tostring(err):find "stack overflow" or tostring(err):find "coroutines are resuming each other"
 end
 
-behaviour("coroutines that are nested without end are an error, not a crash", function(c)
+behaviour("endless nesting of coroutines raises an error and does not crash", function(c)
   local deepest = 0
   local function nest(n)
     deepest = math.max(deepest, n)
@@ -377,10 +378,10 @@ behaviour("coroutines that are nested without end are an error, not a crash", fu
   local ok, err = pcall(wraps)
   t.eq(ok, false)
   t.ok(is_too_deep(err), err)
-  t.eq(pack(c.resume(c.create(math.max), 1, 2)), { true, 2, n = 2 }, "afterwards")
+  t.eq(pack(c.resume(c.create(math.max), 1, 2)), { true, 2, n = 2 }, "a coroutine after the errors")
 end, { refuses = true })
 
-behaviour("recursion without end inside a coroutine is an error of that coroutine", function(c)
+behaviour("endless recursion inside a coroutine raises an error in this coroutine", function(c)
   local function forever() return 1 + forever() end
   local co = c.create(function() c.yield() forever() end)
   c.resume(co)

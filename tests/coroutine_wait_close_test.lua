@@ -1,5 +1,5 @@
--- A chain of coroutines that waits, seen from other tasks: status, a resume that is refused, close of any of its
--- members, kill and interrupt of its task. All tests check that nothing else hangs and that no wait is left.
+-- A chain of coroutines that waits, and the calls of other tasks that concern it: status, a resume that is refused,
+-- close of a member, and kill of the chain's task. The suite also checks that no wait and no task remains.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -13,9 +13,9 @@ local here <const> = debug.getinfo(1, "S").short_src
 local REFUSED <const> = "cannot resume a coroutine that is waiting"
 local CLOSED <const> = "coroutine was closed"
 
--- A task with a chain of coroutines: 1 resumes 2, and so on to `depth`, which waits on "innermost". Returns the members
--- by number, the task's coroutine as 0; `log` gets the results of each resume, and each `<close>`; each member waits on
--- "after N" before it ends.
+-- Forks a task with a chain of coroutines: coroutine 1 resumes 2, and so on until `depth`, which waits on "innermost".
+-- Each other member waits on "after N" before it ends. Returns the members by number, with the task's coroutine as 0,
+-- and a log of the results of each resume and of each `<close>`.
 local function chain(depth, in_close)
   local members, log = {}, {}
   local function level(n)
@@ -42,7 +42,7 @@ local function statuses(members)
   return table.concat(list, " ")
 end
 
-netkit.test("every member of a waiting chain has the status waiting, seen from another task", function()
+netkit.test("another task gets the status waiting for every member of a waiting chain", function()
   local members = chain(4)
   t.eq(statuses(members), "waiting waiting waiting waiting waiting")
   t.eq(loop.wakeup "innermost" and statuses(members), "waiting waiting waiting waiting waiting", "woken, not run")
@@ -56,7 +56,7 @@ netkit.test("every member of a waiting chain has the status waiting, seen from a
   t.eq(statuses(members), "dead dead dead dead dead")
 end)
 
-netkit.test("while the inner one runs after a wait, those that resume it are normal", function()
+netkit.test("while the innermost coroutine runs after a wait, the coroutines that resume it are normal", function()
   local members, seen, refused = {}, nil, {}
   local function level(n)
     members[n] = c.running()
@@ -77,7 +77,7 @@ netkit.test("while the inner one runs after a wait, those that resume it are nor
   end
 end)
 
-netkit.test("no member of a waiting chain can be resumed, and the attempt does not disturb the chain", function()
+netkit.test("no member of a waiting chain can be resumed, and an attempt does not change the chain", function()
   local members, log = chain(3)
   for i = 0, 3 do
     t.eq(pack(c.resume(members[i], "by hand", i)), { false, REFUSED, n = 2 }, "member " .. i)
@@ -93,7 +93,7 @@ netkit.test("no member of a waiting chain can be resumed, and the attempt does n
   t.eq(log, { "close 3", "2: true end x", "close 2", "1: true end 2", "close 1", "0: true end 1", "close 0" })
 end)
 
-netkit.test("a wrap function of a waiting coroutine raises where it is called, and the wait continues", function()
+netkit.test("a wrap function of a waiting coroutine raises at the caller's line, and the wait continues", function()
   local f = c.wrap(function() return loop.wait "inside f" end)
   local got = netkit.promise(f)
   netkit.settle()
@@ -114,7 +114,7 @@ netkit.test("a task that was forked and has not started is waiting, and cannot b
   t.eq(ran, 1)
 end)
 
-netkit.test("a task that yielded by a plain yield is waiting, and continues by itself", function()
+netkit.test("a task that called a plain yield is waiting, and continues without a wakeup", function()
   local ran = 0
   local co = loop.fork(function()
     c.yield "to nobody"
@@ -128,7 +128,8 @@ netkit.test("a task that yielded by a plain yield is waiting, and continues by i
   t.eq(ran, 1)
 end)
 
--- The remaining members of a chain of depth 3 after the close of member `place`.
+-- Closes member `place` of a chain of depth 3, and checks all members. With `woken`, the innermost member is woken
+-- first.
 local function close_at(place, woken)
   local members, log = chain(3)
   if woken then loop.wakeup("innermost", "too late") end
@@ -150,14 +151,14 @@ local function close_at(place, woken)
   t.eq(#log, (3 - place + 1) + 2 * place, table.concat(log, ", "))
 end
 
-for place, name in ipairs { "the outermost coroutine", "the middle one", "the innermost one" } do
-  netkit.test("close of " .. name .. " of a waiting chain closes it and the inner ones; its resumer continues",
+for place, name in ipairs { "the outermost coroutine", "the middle coroutine", "the innermost coroutine" } do
+  netkit.test("close of " .. name .. " of a waiting chain also closes the inner coroutines; its resumer continues",
     function() close_at(place) end)
-  netkit.test("close of " .. name .. " of a chain that was woken and has not run: the wakeup is lost",
+  netkit.test("close of " .. name .. " of a chain that was woken and has not run discards the wakeup",
     function() close_at(place, true) end)
 end
 
-netkit.test("close of a waiting task's own coroutine kills the task, innermost first", function()
+netkit.test("close of a waiting task's own coroutine kills the task, and closes inner coroutines first", function()
   for _, how in ipairs { "waiting", "woken" } do
     local members, log = chain(3)
     if how == "woken" then loop.wakeup("innermost", "too late") end
@@ -201,7 +202,7 @@ netkit.test("a wrap function whose waiting coroutine is closed raises an error w
   t.raises("cannot resume dead coroutine", f)
 end)
 
-netkit.test("an error in a __close of a waiting coroutine is the result of its close", function()
+netkit.test("close of a waiting coroutine returns the error of a __close", function()
   local members, log = chain(2, function(n, err)
     if n == 2 then error("in the close", 0) end
     t.is_nil(err)
@@ -213,7 +214,7 @@ netkit.test("an error in a __close of a waiting coroutine is the result of its c
   t.eq(log[#log], "close 0")
 end)
 
-netkit.test("despite errors in __close while a task is killed, the other coroutines are closed", function()
+netkit.test("if a __close fails while a task is killed, the other coroutines are still closed", function()
   local on_error, told = task.on_error, {}
   task.on_error = function(message) told[#told + 1] = tostring(message) end
   local members, log = chain(4, function(n) if n % 2 == 0 then error("close " .. n .. " fails", 0) end end)
@@ -245,7 +246,7 @@ netkit.test("a __close that a kill calls may fork, wake, and close other waiting
   t.eq(loop.wakeup "after 0", true)
 end)
 
-netkit.test("a coroutine of the chain cannot kill the task it runs in, nor close it", function()
+netkit.test("a coroutine cannot kill the task in which it runs, nor close the task's coroutine", function()
   local own, seen
   own = loop.fork(function()
     c.wrap(function()
@@ -259,7 +260,7 @@ netkit.test("a coroutine of the chain cannot kill the task it runs in, nor close
   t.ok(seen[2][2]:find "cannot close a normal coroutine", seen[2][2])
 end)
 
-netkit.test("after two thousand chains that are closed, killed and woken at random nothing is left", function()
+netkit.test("after two thousand chains are closed or woken at random, no task is left", function()
   local seed = 12345
   local function random(n)
     seed = seed * 1103515245 + 12345 & 0x7fffffff

@@ -1,5 +1,5 @@
--- Coroutines of lio.coroutine that wait on sockets and timers: generators that read a connection, and the sockets,
--- timers and names that are left when they are closed, killed or late.
+-- Coroutines of lio.coroutine that wait for sockets and timers: generators that read a connection, and what happens to
+-- sockets, timers and name lookups when coroutines are closed, killed or late.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -11,7 +11,7 @@ local c = require "lio.coroutine"
 
 local pack <const> = table.pack
 
--- Sends `data` in pieces of 1 to `most` bytes, with a round of the loop in between.
+-- Sends `data` in pieces of 1 to `most` bytes, with a round of the loop between pieces.
 local function send_split(connection, data, most)
   local seed, from = #data, 1
   while from <= #data do
@@ -23,7 +23,8 @@ local function send_split(connection, data, most)
   end
 end
 
--- Three nested generators: the lines of a connection from its bytes, and its bytes from its pieces.
+-- Returns a generator of the lines of a connection. It reads from a generator of bytes, which reads from a generator of
+-- pieces.
 local function lines_of(connection)
   local pieces = c.wrap(function()
     while true do
@@ -51,7 +52,7 @@ local function lines_of(connection)
   end)
 end
 
--- A generator of the words of a connection.
+-- Returns a generator of the words that a connection receives.
 local function words_of(connection)
   return c.wrap(function()
     local rest = ""
@@ -66,7 +67,7 @@ local function words_of(connection)
   end)
 end
 
-netkit.pair_test("a for loop over a generator that reads a socket", function(a, b)
+netkit.pair_test("a for loop may iterate over a generator that reads a socket", function(a, b)
   local list = {}
   for i = 1, 300 do list[i] = "word" .. i end
   loop.fork(function()
@@ -78,7 +79,7 @@ netkit.pair_test("a for loop over a generator that reads a socket", function(a, 
   t.eq(got, list)
 end)
 
-netkit.pair_test("a generator over a generator over a generator that reads a socket", function(a, b)
+netkit.pair_test("the innermost of three nested generators may read a socket", function(a, b)
   local list = {}
   for i = 1, 99 do list[i] = ("line %d "):format(i):rep(i % 4) end
   loop.fork(function()
@@ -90,7 +91,7 @@ netkit.pair_test("a generator over a generator over a generator that reads a soc
   t.eq(got, list)
 end)
 
-netkit.test("fifty connections at a time, each with its own generators on both sides", function()
+netkit.test("fifty connections may use generators on both sides at the same time", function()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
   local server = net.serve(listener, function(connection)
@@ -148,7 +149,7 @@ netkit.test("accept, connect, send and recv all wait inside coroutines", functio
   t.eq(sent(), true)
 end)
 
-netkit.pair_test("a timeout of a read inside a generator is its result, and the connection stays usable", function(a, b)
+netkit.pair_test("a read in a generator returns its timeout, and the connection stays usable", function(a, b)
   b:timeout(0.01)
   local read = c.wrap(function()
     while true do c.yield(b:recv "line") end
@@ -160,7 +161,7 @@ netkit.pair_test("a timeout of a read inside a generator is its result, and the 
   t.eq(read(), "late")
 end)
 
-netkit.pair_test("close of a coroutine that reads frees the connection for the next reader", function(a, b)
+netkit.pair_test("close of a coroutine that reads a connection allows another task to read it", function(a, b)
   local co = c.create(function() b:recv(10) end)
   local told = netkit.promise(c.resume, co)
   netkit.settle()
@@ -185,7 +186,7 @@ netkit.pair_test("close of a connection wakes a generator that reads it", functi
   t.eq(got(), "closed")
 end)
 
-netkit.test("a sleep in a coroutine that is closed, or whose task is killed, leaves no timer", function()
+netkit.test("a sleep leaves no timer if its coroutine is closed or its task is killed", function()
   local timers = require("lio.net.driver").of(loop.net).timers
   local before = timers:next()
   local second = false
@@ -203,7 +204,7 @@ netkit.test("a sleep in a coroutine that is closed, or whose task is killed, lea
   t.near(timers:next(), before, 1000, "seconds to the next timer")
 end)
 
-t.test("a loop ends by itself when the coroutines that waited have been closed", function()
+t.test("a loop ends by itself after the waiting coroutines have been closed", function()
   local clock = os.time()
   loop.run(function()
     local members = {}
@@ -224,7 +225,7 @@ t.test("a loop ends by itself when the coroutines that waited have been closed",
   t.eq(task.count(), 0)
 end)
 
-netkit.pair_test("killing a task in nested reads closes its <close> variables, innermost first", function(a, b)
+netkit.pair_test("killing a task that reads in nested coroutines closes the innermost variables first", function(a, b)
   local log = {}
   local function level(n)
     local _ <close> = kit.guard(function() log[#log + 1] = n end)
@@ -237,10 +238,10 @@ netkit.pair_test("killing a task in nested reads closes its <close> variables, i
   t.eq(loop.kill(own), true)
   t.eq(log, { 0, 1, 2, 3, 4, 5 })
   a:send "x"
-  t.eq(b:recv(1), "x", "the byte is for the next reader")
+  t.eq(b:recv(1), "x", "the next reader gets the byte")
 end)
 
-netkit.test("waits for datagrams and names work inside coroutines", function()
+netkit.test("coroutines may wait for datagrams and for names", function()
   local mine <close> = t.ok(net.udp("127.0.0.1", 0))
   local theirs <close> = t.ok(net.udp("127.0.0.1", 0))
   local _, port = mine:address()

@@ -1,6 +1,6 @@
 -- Waits where Lua cannot yield: below C functions that cannot be suspended, in finalizers, hooks and message handlers,
--- outside of tasks. The error names the function and its caller's line; nothing hangs; the task can continue. Each
--- place is tried with the wait in it, and with coroutines between it and the wait.
+-- and outside tasks. The error names the function and the line of its caller, nothing hangs, and the task can continue.
+-- The suite tests each place with a direct wait, and with coroutines between the place and the wait.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -18,16 +18,16 @@ local function nested(depth, f)
   return c.wrap(nested)(depth - 1, f)
 end
 
--- Checks that `problem` is the error for a wait inside `name`, called at `line` of this file; each wrap function on the
--- way has put a position before it.
+-- Checks that `problem` is the error for a wait inside `name`, called at `line` of this file. Wrap functions may have
+-- added positions before the message.
 local function check(problem, name, line)
   t.eq(type(problem), "string")
   t.ok(problem:find(("cannot wait here: inside '%s', which cannot yield, called at %s:%d"):format(name, here, line), 1,
     true), problem)
 end
 
--- Functions that call their argument and cannot be suspended meanwhile. Each returns the line of the call, or raises
--- with `at` set.
+-- Functions that call their argument inside a C function that cannot be suspended. Each first sets `at` to the line of
+-- the call of the C function.
 local at
 local rigid <const> = {
   sort = function(f)
@@ -69,7 +69,7 @@ local waits <const> = {
 }
 
 for name, call in pairs(rigid) do
-  netkit.test("a wait inside " .. name .. " says so, with its name and its line", function()
+  netkit.test("a wait inside " .. name .. " raises an error with the name and the line", function()
     for what, wait in pairs(waits) do
       for inside = 0, 2 do
         for outside = 0, 2 do
@@ -85,7 +85,7 @@ for name, call in pairs(rigid) do
   end)
 end
 
-netkit.test("a table.sort comparator that waits: the error names it, and the next thousand calls are right", function()
+netkit.test("the error names table.sort if its comparator waits, and later calls of table.sort work", function()
   local function refused()
     local ok, problem = pcall(table.sort, { 3, 1, 2 }, function(a, b)
       loop.sleep(0)
@@ -129,14 +129,14 @@ netkit.test("a connection whose read was refused inside gsub can be read afterwa
   end
 end)
 
-netkit.test("a sleep that was refused leaves no timer that wakes a task", function()
+netkit.test("a refused sleep leaves no timer that would wake the task", function()
   local co = loop.running()
   pcall(table.sort, { 2, 1 }, function() loop.sleep(0.001) end)
   loop.timeout(0.005, function() loop.wakeup(co, "the one that was meant") end)
   t.eq(loop.wait(), "the one that was meant")
 end)
 
-netkit.test("a wait is refused even if there are no lines of Lua around it", function()
+netkit.test("a wait is refused even if no Lua function calls it", function()
   local ok, problem = pcall(table.sort, { 2, 1 }, loop.wait)
   t.eq(ok, false)
   t.ok(problem:find("cannot wait here: inside '.-sort'"), problem)
@@ -146,7 +146,7 @@ netkit.test("a wait is refused even if there are no lines of Lua around it", fun
   t.ok(problem:find("cannot wait here: inside '.-sort'"), problem)
 end)
 
-netkit.test("a __close that close calls cannot wait", function()
+netkit.test("a __close that coroutine.close calls cannot wait", function()
   local problem
   local co = c.create(function()
     local _ <close> = kit.guard(function()
@@ -160,7 +160,7 @@ netkit.test("a __close that close calls cannot wait", function()
   t.ok(problem:find "cannot wait here: .*__close", problem)
 end)
 
-netkit.test("a __close that a kill or the close of a waiting coroutine calls cannot wait", function()
+netkit.test("a __close that runs because a task is killed or a waiting coroutine is closed cannot wait", function()
   local problems = {}
   local function body(n)
     local _ <close> = kit.guard(function() problems[#problems + 1] = select(2, pcall(loop.wait, "in close")) end)
@@ -180,7 +180,7 @@ netkit.test("a __close that a kill or the close of a waiting coroutine calls can
   t.eq(task.is_waiting "never", false)
 end)
 
-netkit.test("a finalizer cannot wait, wherever it runs", function()
+netkit.test("a finalizer cannot wait", function()
   local problems = {}
   nested(2, function()
     for _ = 1, 3 do
@@ -216,7 +216,7 @@ netkit.test("a message handler cannot wait", function()
   t.ok(problem:find("cannot wait here", 1, true), problem)
 end)
 
-netkit.test("a module that waits while `require` loads it is refused, and can be loaded later", function()
+netkit.test("a module cannot wait while `require` loads it, and can be loaded later", function()
   local dir = t.tmp()
   t.write(dir .. "/waits_in_require.lua", [[
     local loop = require "lio.loop"
@@ -236,7 +236,7 @@ netkit.test("a module that waits while `require` loads it is refused, and can be
   t.eq(loaded, { "loaded" })
 end)
 
-netkit.test("a wait is not refused where Lua can yield: a file of dofile, __pairs and its iterator", function()
+netkit.test("a file that dofile runs, a __pairs and its iterator can wait", function()
   local path = t.write(t.tmp() .. "/waits.lua", "return require('lio.loop').wait 'in a file'")
   local got = netkit.promise(nested, 2, function() return select(2, pcall(dofile, path)) end)
   netkit.settle()
@@ -252,7 +252,7 @@ netkit.test("a wait is not refused where Lua can yield: a file of dofile, __pair
   for key, value in pairs(object) do t.eq({ key, value }, { "key", "value" }) end
 end)
 
-t.test("a wait outside of a task raises, even inside coroutines", function()
+t.test("a wait outside a task raises, even inside coroutines", function()
   for depth = 0, 3 do
     for _, wait in pairs(waits) do
       local ok, problem = pcall(nested, depth, wait)
@@ -264,7 +264,7 @@ t.test("a wait outside of a task raises, even inside coroutines", function()
   t.eq(task.count(), 0)
 end)
 
-t.test("a wait outside of a task raises at the program's line, in every file of the library", function()
+t.test("a wait outside a task raises at the program's line, in several files of the library", function()
   local line = debug.getinfo(1, "l").currentline
   local calls = {
     function() loop.sleep(1) end,
@@ -277,7 +277,7 @@ t.test("a wait outside of a task raises at the program's line, in every file of 
   end
 end)
 
-t.test("a wait inside a C function outside of a task raises that there is no task", function()
+t.test("the error for a wait inside a C function and outside a task names the missing task", function()
   local ok, problem = pcall(table.sort, { 2, 1 }, function() loop.sleep(0) end)
   t.eq(ok, false)
   t.ok(problem:find("cannot wait here: outside a task", 1, true), problem)

@@ -1,5 +1,5 @@
--- Coroutines that several tasks use: created in one task, resumed in another, waiting in a third; created outside of
--- tasks; and coroutines of the stock library, which a stock interpreter still has.
+-- Coroutines that several tasks use: coroutines that are created in one task, resumed in another and wait in a third;
+-- coroutines that are created outside tasks; and those of the stock library, which a stock interpreter still has.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -44,7 +44,7 @@ netkit.test("two tasks pass one coroutine to each other, and it waits in both", 
   t.eq(seen, { "a1", "b2", "a3", "b4", "a5", "b6", "a7", "b8", "a9", "b10" })
 end)
 
-netkit.test("another task cannot resume a coroutine that waits, but can when it has yielded", function()
+netkit.test("another task can resume a coroutine when it has yielded, but not while it waits", function()
   local shared = c.create(function()
     loop.wait "in the first"
     return "end " .. c.yield "yielded"
@@ -61,7 +61,7 @@ netkit.test("another task cannot resume a coroutine that waits, but can when it 
   t.eq(pack(second()), { { false, "cannot resume a coroutine that is waiting", n = 2 }, true, "end later", n = 3 })
 end)
 
-netkit.test("killing a task closes the coroutine that waits in it, and not one that has yielded", function()
+netkit.test("killing a task closes the coroutine that waits in it, but not one that has yielded", function()
   local closed = {}
   local function body(name)
     return function()
@@ -88,7 +88,7 @@ netkit.test("killing a task closes the coroutine that waits in it, and not one t
   t.eq(pack(got()), { true, "end", n = 2 })
 end)
 
-t.test("a coroutine that was created and started outside of tasks can wait in a task", function()
+t.test("a coroutine that was created or started outside tasks can wait in a task", function()
   local first = c.create(function(x)
     local y = c.yield(x + 1)
     loop.sleep(0)
@@ -105,7 +105,7 @@ t.test("a coroutine that was created and started outside of tasks can wait in a 
   end)
 end)
 
-t.test("a coroutine that has waited in a task can continue outside of tasks", function()
+t.test("a coroutine that has waited in a task can continue outside tasks", function()
   local co = c.create(function()
     loop.sleep(0)
     c.yield "in the task"
@@ -119,7 +119,7 @@ t.test("a coroutine that has waited in a task can continue outside of tasks", fu
   t.eq(task.is_waiting "outside", false)
 end)
 
-t.test("the end of a loop closes chains that wait, but not a coroutine that has yielded", function()
+t.test("when a loop ends, waiting chains are closed, but not a coroutine that has yielded", function()
   local closed = {}
   local survivor = c.create(function()
     loop.sleep(0)
@@ -146,7 +146,7 @@ t.test("the end of a loop closes chains that wait, but not a coroutine that has 
   t.eq(pack(c.resume(survivor)), { true, "alive", n = 2 })
 end)
 
-netkit.test("plain coroutines that do not wait may be beside, inside and outside of lio's", function()
+netkit.test("plain coroutines that do not wait may resume lio's and be resumed by them", function()
   local function count(wrap, n) return wrap(function() for i = 1, n do coroutine.yield(i) end end) end
   local sum = 0
   for i in count(coroutine.wrap, 3) do
@@ -164,7 +164,7 @@ netkit.test("plain coroutines that do not wait may be beside, inside and outside
   t.eq(sum, 1 + (1 + 3) + (1 + 3 + 6))
 end)
 
-netkit.test("running returns the innermost coroutine, which is the token of a sleep in it", function()
+netkit.test("running returns the innermost coroutine; the token from loop.running wakes its sleep", function()
   local co, inner, token
   local got = netkit.promise(function()
     co = c.create(function()
@@ -186,7 +186,7 @@ if coroutine.resume == c.resume then return t.finish() end
 -- ---------------------------------------------------------------------------------------------
 -- The stock library beside lio.coroutine.
 
-netkit.test("a plain resume runs a coroutine of lio.coroutine, and it cannot wait", function()
+netkit.test("a coroutine of lio.coroutine cannot wait while a plain resume runs it", function()
   local co = c.create(function()
     loop.sleep(0)
     c.yield "waited under ours"
@@ -198,8 +198,9 @@ netkit.test("a plain resume runs a coroutine of lio.coroutine, and it cannot wai
   t.ok(problem:find("cannot wait here: inside a coroutine that the plain coroutine library resumed", 1, true), problem)
 end)
 
--- Applies the plain library to member `place` (1 to 3, outside in) of a waiting chain. That is a fault of the program,
--- and the chain may break; but the task can be killed, and nothing else is disturbed.
+-- Calls `call` of the plain library with member `place` (1 to 3, from the outermost) of a waiting chain. This is a
+-- mistake of the program, and the chain may break. Checks that the task can still be killed and that no other task is
+-- affected.
 local function apply(call, place)
   local members = {}
   local function level(n)
@@ -225,14 +226,14 @@ local function apply(call, place)
 end
 
 for _, name in ipairs { "resume", "close" } do
-  for place, which in ipairs { "the outermost coroutine", "the middle one", "the innermost" } do
-    netkit.test("a plain " .. name .. " of " .. which .. " in a waiting chain lets no other task hang", function()
+  for place, which in ipairs { "the outermost coroutine", "the middle coroutine", "the innermost coroutine" } do
+    netkit.test("a plain " .. name .. " of " .. which .. " in a waiting chain does not block other tasks", function()
       for _ = 1, 20 do apply(coroutine[name], place) end
     end)
   end
 end
 
-netkit.test("plain resumes and closes of random members of random chains crash nothing", function()
+netkit.test("plain resumes and closes of random members of waiting chains do not crash the process", function()
   local seed = 4711
   local function random(n)
     seed = seed * 1103515245 + 12345 & 0x7fffffff

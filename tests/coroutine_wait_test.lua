@@ -1,6 +1,6 @@
--- Waits inside coroutines of lio.coroutine: values, depth, order, errors and the collector. coroutine_wait_net_test has
--- sockets in generators, coroutine_wait_close_test status, close and kill, coroutine_wait_shared_test coroutines that
--- several tasks use.
+-- Waits inside coroutines of lio.coroutine: values, depth, order, errors and the collector. coroutine_wait_net_test
+-- tests sockets in generators, coroutine_wait_close_test tests status, close and kill, and coroutine_wait_shared_test
+-- tests coroutines that several tasks use.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -17,7 +17,7 @@ local function nested(depth, f, ...)
   return c.wrap(nested)(depth - 1, f, ...)
 end
 
-netkit.test("a wait in 50 nested coroutines returns the values of its wakeup, and results pass through all", function()
+netkit.test("a wait in 50 nested coroutines returns the values of its wakeup, through all levels", function()
   for _, values in ipairs { { n = 0 }, { nil, n = 1 }, { 1, nil, "x", nil, n = 4 }, pack(kit.many(300)) } do
     local inside
     local result = netkit.promise(nested, 50, function()
@@ -27,7 +27,7 @@ netkit.test("a wait in 50 nested coroutines returns the values of its wakeup, an
     netkit.settle()
     t.is_nil(inside)
     t.eq(loop.wakeup("deep", table.unpack(values, 1, values.n)), true)
-    t.is_nil(inside, "a wakeup only queues")
+    t.is_nil(inside, "wakeup only queues the task")
     t.eq(pack(result()), values)
     t.eq(inside, values)
   end
@@ -48,7 +48,7 @@ netkit.test("other tasks run while a nested coroutine waits", function()
   t.eq(seen, { "before", "other", "main", "after" })
 end)
 
-netkit.test("each of fifty levels waits before and after its inner one", function()
+netkit.test("each of fifty nested coroutines may wait before and after it resumes the next one", function()
   local seen, depth = {}, 50
   local function level(n)
     seen[#seen + 1] = loop.wait("down" .. n)
@@ -73,7 +73,7 @@ netkit.test("each of fifty levels waits before and after its inner one", functio
   for i = 1, depth do t.eq(list[i], depth + 1 - i) end
 end)
 
-netkit.test("a thousand waits in a row, fifty deep", function()
+netkit.test("the innermost of fifty nested coroutines may wait a thousand times", function()
   local count = 0
   nested(50, function()
     for _ = 1, 1000 do
@@ -84,7 +84,7 @@ netkit.test("a thousand waits in a row, fifty deep", function()
   t.eq(count, 1000)
 end)
 
-netkit.test("wait inside, yield up, wait in the middle, resume the inner one again", function()
+netkit.test("nested coroutines may alternately wait, yield and resume each other", function()
   local log = {}
   local function note(...) log[#log + 1] = table.concat({ ... }, " ") end
   local main = netkit.promise(function()
@@ -118,7 +118,7 @@ netkit.test("wait inside, yield up, wait in the middle, resume the inner one aga
   })
 end)
 
-netkit.test("a wait inside pcall inside a metamethod inside a for iterator", function()
+netkit.test("a task may wait inside a pcall in a metamethod in the iterator of a for loop", function()
   local object = setmetatable({}, { __index = function(_, key)
     local ok, value = pcall(function()
       local got = loop.wait(key)
@@ -143,7 +143,7 @@ netkit.test("a wait inside pcall inside a metamethod inside a for iterator", fun
   t.eq(result(), { { true, 10 }, { true, 20 }, { false, "refused key3" }, { true, 40 } })
 end)
 
-netkit.test("waits inside every metamethod of an expression, each in its own coroutine", function()
+netkit.test("metamethods may wait, each in its own coroutine", function()
   local mt = {}
   for _, name in ipairs { "__add", "__concat", "__len", "__eq", "__lt", "__le", "__call", "__unm" } do
     mt[name] = c.wrap(function()
@@ -162,7 +162,7 @@ netkit.test("waits inside every metamethod of an expression, each in its own cor
   end)
 end)
 
-netkit.test("waits in a __close at the end of a block, at break, at return and at an error", function()
+netkit.test("a __close that a block's end, a break, a return or an error calls may wait", function()
   local log = {}
   local function scope(name)
     return kit.guard(function(_, err)
@@ -192,7 +192,7 @@ netkit.test("waits in a __close at the end of a block, at break, at return and a
   t.eq(pack(a, b, ok, err), { "kept", nil, false, "e", n = 4 })
 end)
 
-netkit.test("resume returns errors after a wait unchanged", function()
+netkit.test("resume returns an error that is raised after a wait unchanged", function()
   local object = {}
   for _, value in ipairs { object, 42, true, print, "text" } do
     local co = c.create(function()
@@ -207,7 +207,7 @@ netkit.test("resume returns errors after a wait unchanged", function()
   end
 end)
 
-netkit.test("wrap functions raise errors after a wait with the position of each, and close their coroutines", function()
+netkit.test("after a wait, each wrap function adds its position to an error, and closes its coroutine", function()
   local lines, closed = {}, {}
   local function level(n)
     local _ <close> = kit.guard(function(_, err) closed[#closed + 1] = n .. " " .. (err:match "%a+$") end)
@@ -223,7 +223,7 @@ netkit.test("wrap functions raise errors after a wait with the position of each,
   t.eq(closed, { "0 deep", "1 deep", "2 deep", "3 deep" })
 end)
 
-netkit.test("an interrupt raises in the innermost coroutine, where it can be caught", function()
+netkit.test("an interrupt raises an error in the innermost coroutine, which can catch it", function()
   local got = netkit.promise(nested, 20, function() return pcall(loop.wait, "interrupted") end)
   netkit.settle()
   local reason = {}
@@ -233,7 +233,7 @@ netkit.test("an interrupt raises in the innermost coroutine, where it can be cau
   t.ok(rawequal(err, reason))
 end)
 
-netkit.test("an interrupt that is not caught reaches the outer coroutines, like any error", function()
+netkit.test("the error of an interrupt reaches the outer coroutines if it is not caught", function()
   local inner, outer
   local got = netkit.promise(function()
     outer = c.create(function()
@@ -285,7 +285,7 @@ netkit.test("tasks with their own generators run in the order of their wakeups",
   t.eq(done, tasks)
 end)
 
-netkit.test("thousands of values are passed up after a wait, and down again", function()
+netkit.test("thousands of values can be yielded and passed to resume after a wait", function()
   local list = {}
   for i = 1, 5000 do list[i] = i end
   local co = c.create(function(...)
@@ -301,7 +301,7 @@ netkit.test("thousands of values are passed up after a wait, and down again", fu
   t.eq(c.status(co), "dead")
 end)
 
-netkit.test("more values than a stack takes, after a wait, are an error of the resume", function()
+netkit.test("after a wait, resume fails if the yielded values do not fit on the stack of the resumer", function()
   local list, deepest = {}, 0
   for i = 1, 150000 do list[i] = i end
   local function deep(n, least, co)
@@ -320,7 +320,7 @@ netkit.test("more values than a stack takes, after a wait, are an error of the r
   t.eq({ got.n, got[1], got[2] }, { 2, false, "too many results to resume" })
 end)
 
-netkit.test("the collector, at any point, keeps what a waiting chain needs", function()
+netkit.test("the collector keeps all values that a waiting chain needs", function()
   local function level(n, held)
     local mine = { held, n }
     if n == 0 then
@@ -353,7 +353,7 @@ netkit.test("the collector, at any point, keeps what a waiting chain needs", fun
   end
 end)
 
-netkit.test("a yield inside goes to the resumer, not to the scheduler, before and after a wait", function()
+netkit.test("before and after a wait, a yield returns to the resumer, not to the scheduler", function()
   local co = c.create(function()
     c.yield(1)
     loop.sleep(0)

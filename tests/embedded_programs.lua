@@ -3,20 +3,20 @@
 --
 --   lua tests/embedded_programs.lua [FILE …]     all Lua files of tests/ by default; exits with 1 if it finds something
 --
--- A string is a program if it compiles as Lua and has a keyword. Strings joined by `..` are one program; a placeholder
--- replaces other operands and the directives of string.format. A string that does not compile is not checked. A program
--- may use globals in capital letters.
+-- A string is a program if it compiles as Lua and has a keyword. Strings joined by `..` are one program. A placeholder
+-- replaces each other operand and each directive of string.format. A string that does not compile is not checked. A
+-- program may use globals in capital letters.
 --
--- Suites put some strings before others: constants (`local NAME = …`), and strings joined to an unknown operand. All
--- programs of the file may use the names that these define at their top level. A comment in a suite or in its kit lists
--- other names that programs may use, and that may be unused where they are defined:
+-- Suites put some strings before other programs: constants (`local NAME = …`), and strings joined to an unknown
+-- operand. All programs of the file may use the names that these strings define at their top level. A comment in a
+-- suite or in its kit lists further names that programs may use, and that may be unused where they are defined:
 --   -- Known to programs: net, loop
 
--- Replacements for an unknown part; the first one that makes a program compile is used.
+-- Replacements for an unknown part of a program. The first replacement with which the program compiles is used.
 local FILLERS <const> = { "PLACEHOLDER() ", "PLACEHOLDER ", "" }
 
--- The options of luacheck for tests in .luacheckrc; whitespace (6…) is not checked, because suites join lines of
--- programs.
+-- The options of luacheck are those for tests in .luacheckrc. Whitespace (6…) is not checked, because suites join lines
+-- of programs.
 local LUACHECK <const> = "luacheck --no-config --std lua54 --no-max-line-length --codes --formatter plain "
   .. "--ignore 212 512 6 -- "
 
@@ -40,7 +40,7 @@ local function unescape(text)
   return (text:gsub("\\z%s*", ""):gsub("\\(.)", function(c) return ESCAPES[c] or c:match "[\n\\\"']" end))
 end
 
--- The end of the quoted string that begins at `at`.
+-- Returns the index of the last byte of the quoted string that begins at `at`.
 local function quoted_end(source, at)
   local quote = source:sub(at, at)
   repeat
@@ -51,7 +51,8 @@ local function quoted_end(source, at)
   return at
 end
 
--- The end of the long bracket that begins at `at`, and the text in it; nil if there is no long bracket.
+-- Returns the index of the last byte of the long bracket that begins at `at`, and its content, or nil if there is no
+-- long bracket.
 local function long_end(source, at)
   local level, from = source:match("^%[(=*)%[()", at)
   if not level then return nil end
@@ -59,7 +60,7 @@ local function long_end(source, at)
   return last, source:sub(from, close - 1)
 end
 
--- One token at `at`: the index of its last byte, and the text of a string.
+-- Scans the token at `at`. Returns the index of its last byte and, if it is a string, the string's value.
 local function scan(source, at)
   local last, text = long_end(source, at)
   if last then return last, text:gsub("^\n", "") end
@@ -70,7 +71,7 @@ local function scan(source, at)
   return select(2, source:find("^[%w_]+", at)) or select(2, source:find("^%.%.+", at)) or at
 end
 
--- The tokens of a source without comments. A token has its `source`; a string also has its `text` and `line`.
+-- Returns the tokens of a source, without comments. A token has its `source`; a string also has its `text` and `line`.
 local function tokenize(source)
   local tokens, at, line = {}, 1, 1
   while true do
@@ -94,7 +95,8 @@ end
 
 local CLOSING <const> = { ["("] = ")", ["{"] = "}", ["["] = "]" }
 
--- The index after the operand at `at`: a name or a bracket with calls, fields and methods.
+-- Returns the index of the token after the operand at `at`, which is a name or a bracket, followed by calls, fields and
+-- methods.
 local function behind_operand(tokens, at)
   at = at + (CLOSING[tokens[at].source] and 0 or 1)
   while tokens[at] do
@@ -116,21 +118,21 @@ local function behind_operand(tokens, at)
   return at
 end
 
--- Whether the string at `at` is the argument of a call without parentheses.
+-- Reports whether the string at `at` is the argument of a call without parentheses.
 local function is_argument(tokens, at)
   local before = tokens[at - 1] and tokens[at - 1].source
   return before and before:find "^[%a_)%]]" and not KEYWORDS[before]
 end
 
--- Whether the token at `at` begins the value of `local NAME =` or `local NAME <const> =`.
+-- Reports whether the token at `at` begins the value of `local NAME =` or `local NAME <const> =`.
 local function is_constant(tokens, at)
   if tokens[at - 1] and tokens[at - 1].source == "(" then at = at - 1 end
   local function source(i) return tokens[at - i] and tokens[at - i].source end
   return source(1) == "=" and (source(3) == "local" or source(2) == ">" and source(6) == "local")
 end
 
--- The texts of a source: lists of string tokens, and `false` for other operands. If a text is `shared`, other programs
--- follow it.
+-- Returns the texts of a source. A text is a list of string tokens, with `false` for each other operand. If its field
+-- `shared` is true, other programs follow it.
 local function texts_of(source)
   local tokens, texts, used = tokenize(source), {}, {}
   local function source_at(i) return tokens[i] and tokens[i].source end
@@ -158,13 +160,13 @@ end
 
 -- Programs ------------------------------------------------------------------------------------
 
--- The text with `filler` for unknown operands, and the line in the file of each of its lines.
+-- Returns the text with `filler` for unknown operands, and a list of the file's line for each line of the text.
 local function assemble(text, filler, line_of)
   local parts, lines = {}, { 0 }
   for i, token in ipairs(text) do
     parts[i] = token and token.text or filler
     if token then
-      -- A quoted string is on one line of the file, even with escapes.
+      -- A quoted string is on one line of the file, even if it has escaped newlines.
       local step = token.source:find "^%[" and 1 or 0
       lines[#lines] = line_of(token.line)
       for line = 1, select(2, token.text:gsub("\n", "")) do lines[#lines + 1] = line_of(token.line + line * step) end
@@ -173,7 +175,7 @@ local function assemble(text, filler, line_of)
   return table.concat(parts), lines
 end
 
--- Returns the program in a text: { source, lines, shared }; nil if the text is not a program.
+-- Returns the program in a text, with the fields `source`, `lines` and `shared`, or nil if the text is not a program.
 local function program(text, line_of)
   for _, filler in ipairs(FILLERS) do
     local source, lines = assemble(text, filler, line_of)
@@ -184,7 +186,7 @@ local function program(text, line_of)
   end
 end
 
--- Appends the programs of a source to `list`, and those in their strings.
+-- Appends the programs in the strings of a source to `list`, and the programs in the strings of these programs.
 local function collect(source, line_of, list)
   for _, text in ipairs(texts_of(source)) do
     local one = program(text, line_of)
@@ -195,7 +197,7 @@ local function collect(source, line_of, list)
   end
 end
 
--- Adds the names that a program defines at its top level, in lines with the indentation of its first line.
+-- Adds the names that a program defines at its top level: in lines that have the indentation of its first line.
 local function add_definitions(source, names)
   local indent = source:match "^\n*( *)"
   for line in source:gmatch "[^\n]+" do
@@ -226,7 +228,7 @@ local function lines_of(command)
   return list
 end
 
--- Adds the names that comments of a suite and of the kits that it requires list.
+-- Adds the names that are listed in comments of a suite, and of the kits that the suite requires.
 local function add_listed(source, names)
   for list in source:gmatch "%-%- Known to programs: ([%w_, ]+)" do
     for name in list:gmatch "[%w_]+" do names[name] = true end
@@ -236,7 +238,8 @@ local function add_listed(source, names)
   end
 end
 
--- The programs of a file, each with its `path` and the `known` names.
+-- Returns the programs of a file. In each, `known` is the set of names that it may use, and `listed` the names from
+-- comments.
 local function programs_of(path)
   local source = read_file(path)
   local list, listed = {}, { arg = true }
@@ -273,7 +276,7 @@ for _, report in ipairs(lines_of(LUACHECK .. folder)) do
   local one = assert(programs[tonumber(number)], report)
   local name = message:match "'(.-)'" or ""
   local deliberate = code:find "^W1" and not name:find "%l"
-  -- Names that a shared text defines are for the programs that follow it.
+  -- The programs that follow a shared text may use the names that it defines.
   local used_elsewhere = code:find "^W[23]" and (one.listed[name] or one.shared and one.known[name])
   if not deliberate and not used_elsewhere then
     local text = ("%s:%d: %s (%s)"):format(one.path, one.lines[tonumber(line) - 1], message, code)

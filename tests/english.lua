@@ -1,12 +1,12 @@
 -- Checks the prose of the repository against a list of phrases that are hard to understand: comments, messages,
--- documentation, the names of tests, and the subjects of new commits. Part of `make lint`. It does not check quotations
--- and code spans.
+-- documentation, the names of tests, and the subjects of new commits. Part of `make lint`. Quotations and code spans
+-- are not checked.
 --
 --   lua tests/english.lua [FILE …]     all tracked files by default; exits with 1 if it finds a phrase
 
--- Each rule: a phrase in lower case, what to write instead, and (optional) a pattern of text after it with which the
--- phrase is allowed, and whether the messages of the library may have it. A phrase matches whole words; a word with a
--- hyphen is one word.
+-- The rules. Each has a phrase in lower case and what to write instead. Two further fields are optional: a pattern of
+-- the text after the phrase with which the phrase is allowed, and true if the messages of the library may contain the
+-- phrase. A phrase matches whole words; a word with a hyphen is one word.
 local RULES <const> = {
   { "nobody", "name the actor: 'no task', 'no client', …" },
   { "somebody", "name the actor: 'a task', 'a client', …" },
@@ -69,7 +69,7 @@ local PEOPLE <const> = {
   programmers = true, programmer = true, developers = true, contributors = true, those = true, clients = true,
 }
 
--- Whether a phrase is in a text, which is in lower case and has single spaces.
+-- Returns true if the rule's phrase is in `text`, which must be in lower case and have single spaces.
 local function has_phrase(rule, text)
   local pattern = rule[1]:gsub("%p", "%%%0")
   if pattern:find "^%a" then pattern = "%f[%w_-]" .. pattern .. "%f[^%w_-]" end
@@ -96,8 +96,8 @@ local function report(place, line, phrase, instead)
   print(("%s:%d: '%s' (write: %s)"):format(place, line, phrase, instead))
 end
 
--- Checks a piece of prose that begins at `place`, in line `first`. Reports the line that has the phrase, or the first
--- line if the phrase is on two.
+-- Checks `text`, a piece of prose whose first line has the number `first` in the file `place`. For each phrase that it
+-- contains, reports the line that contains the phrase, or `first` if the phrase is on two lines.
 local function check(place, first, text, is_message)
   local prose = normalized(text)
   for _, rule in ipairs(RULES) do
@@ -115,13 +115,13 @@ local function check(place, first, text, is_message)
   end
 end
 
--- The text without code spans and quotations; its lines stay.
+-- Returns the text without code spans and quotations. Line breaks are kept.
 local function bare(text)
   local function blank(span) return " x " .. span:gsub("[^\n]", "") end
   return (text:gsub("`[^`]*`", blank):gsub('"[^"]*"', blank))
 end
 
--- Reports the sentences of a comment that begin with "What": a noun, or a verb, must be first.
+-- Reports the sentences of a comment that begin with "What", because they must begin with a noun or a verb.
 local function check_beginnings(place, first, text)
   for at in (". " .. text):gmatch "%.%s+()What%f[^%w]" do
     local _, breaks = text:sub(1, at - 3):gsub("\n", "")
@@ -148,7 +148,7 @@ end
 
 local function new_prose(path) return setmetatable({ path = path }, Prose) end
 
--- Checks the strings of a line of code that are sentences, that is, have three words or more.
+-- Checks those strings of a line of code that have three words or more, and so may be sentences.
 local function check_strings(path, line, text)
   for quoted in text:gmatch '"([^"]*)"' do
     if quoted:find "%a %a+ %a" then check(path, line, (quoted:gsub("'[^']*'", " x ")), true) end
@@ -178,8 +178,8 @@ local function check_code(path, mark, messages)
   prose:finish()
 end
 
--- Checks Lua code. The strings of tests are data, except for the names of tests: the first arguments of calls at the
--- beginning of a line, and of calls of `test`.
+-- Checks Lua code. The strings of tests are data, except for the names of tests: the first argument of a call at the
+-- beginning of a line, or of a call of `test`.
 local function check_lua(path)
   local is_test = path:find "^tests/" or path:find "^bench/"
   check_code(path, "%-%-", not is_test)
@@ -236,7 +236,7 @@ end
 local paths = { table.unpack(arg) }
 if not paths[1] then
   paths = lines_of "git ls-files"
-  -- Subjects are checked if the commit is younger than the first one whose Makefile runs this check.
+  -- The subjects of commits are checked from the commit on whose Makefile first runs this check.
   local since = lines_of("git log --reverse --format=%cI -S'tests/english.lua' -- Makefile")[1]
   for _, line in ipairs(since and lines_of("git log --no-merges --format='%h %s' --since=" .. since) or {}) do
     local commit, subject = line:match "^(%x+) (.*)$"

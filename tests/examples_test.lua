@@ -1,4 +1,4 @@
--- Each example runs as a child process in the host of this suite, and behaves as its first lines describe.
+-- Each example runs as a child process in the host of this suite, and does what its first lines describe.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -31,7 +31,7 @@ t.test("hello reports a port that is not a number, and does not serve", function
   t.ok(r.err:find "the port must be a number", r.err)
 end)
 
-t.test("echo sends received data back, to many clients at once", function()
+t.test("echo sends received data back to many clients at the same time", function()
   local child <close>, port = start "echo"
   loop.run(function()
     local clients = {}
@@ -76,7 +76,7 @@ t.test("chat sends lines to all other members, and reports members that join and
     ann:send "hi\nthere\n"
     t.eq({ bob:recv "line", bob:recv "line" }, { "ann: hi", "ann: there" })
     bob:send "\27[31mred\n"
-    t.eq(ann:recv "line", "bob: [31mred", "control characters are left out")
+    t.eq(ann:recv "line", "bob: [31mred", "control characters are removed")
     ann:close()
     t.eq(bob:recv "line", "ann has left")
   end)
@@ -104,9 +104,9 @@ t.test("a member of the chat that does not read does not block the others", func
     for _ = 1, count do
       local line
       repeat line = assert(reader:recv "line") until line ~= "slow has left"
-      if line ~= "talker: " .. text then error("not the line that was sent: " .. line:sub(1, 80)) end
+      if line ~= "talker: " .. text then error("this line was not sent: " .. line:sub(1, 80)) end
     end
-    -- The member that does not read has too much unread data: its connection is reset.
+    -- The server resets the connection of the member that does not read, because too much data is unread.
     local data, got = "", 0
     while data do
       got = got + #data
@@ -117,7 +117,7 @@ t.test("a member of the chat that does not read does not block the others", func
   t.eq(stop(child), 0)
 end)
 
-t.test("proxy forwards both directions at once, and the end of each", function()
+t.test("proxy forwards data and half-closes in both directions at the same time", function()
   local listener
   loop.run(function()
     listener = assert(net.listen("127.0.0.1", 0))
@@ -130,7 +130,7 @@ t.test("proxy forwards both directions at once, and the end of each", function()
     loop.fork(function() client:send(large) client:shutdown "w" end)
     loop.fork(function() upstream:send(large) end)
     t.ok(client:recv(#large) == large)
-    t.ok(upstream:recv "all" == large, "with its end, while the other direction is open")
+    t.ok(upstream:recv "all" == large, "the stream ends while the other direction is open")
     upstream:send "the answer comes after the question's end"
     upstream:shutdown "w"
     t.eq(client:recv "all", "the answer comes after the question's end")
@@ -139,7 +139,7 @@ t.test("proxy forwards both directions at once, and the end of each", function()
   end)
 end)
 
-t.test("proxy reports that its upstream does not listen, and continues", function()
+t.test("proxy reports that its upstream does not listen, and continues to serve", function()
   local unused = loop.run(function()
     local l = assert(net.listen("127.0.0.1", 0))
     local _, port = l:address()
@@ -175,7 +175,7 @@ local function fetch(words)
   return t.run(t.lio() .. " " .. t.quote(t.root .. "examples/http_client_raw.lua") .. " " .. words)
 end
 
-t.test("http_client_raw prints status, headers and body, with every framing of the body", function()
+t.test("http_client_raw prints status, headers and body for every framing of the body", function()
   local child <close>, port = start "hello"
   local r = fetch(("http://127.0.0.1:%d/users/7"):format(port))
   t.eq({ r.code, r.err }, { 0, "" })
@@ -207,7 +207,7 @@ t.test("http_client_raw prints status, headers and body, with every framing of t
   t.eq(fetch(url .. "/a").out:match "\n\r?\n(.*)$", "abcde")
   t.eq(fetch(url).out:match "\n\r?\n(.*)$", "until the end")
   r = fetch(url .. "?q")
-  t.eq(r.code, 1, "a body that was cut short is an error")
+  t.eq(r.code, 1, "a truncated body is an error")
   t.ok(r.err:find "^http_client_raw: ", r.err)
 end)
 

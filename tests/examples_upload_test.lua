@@ -1,5 +1,5 @@
 -- The upload example as a child process: uploads from a browser and from curl, the list of files, and file names that
--- lead out of its folder.
+-- point outside its folder.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -12,7 +12,7 @@ local function read_file(path)
   return f:read "a"
 end
 
--- Runs `f(client, folder, port)` while the example serves.
+-- Calls `f(client, folder, port)` while the example runs.
 local function with(f)
   local folder = t.tmp() .. "/it's here"
   local words = { t.lio(), t.quote(t.root .. "examples/upload.lua"), "0", t.quote(folder) }
@@ -27,7 +27,7 @@ local function with(f)
   t.eq(child:close(), 0)
 end
 
--- Posts files like the form of the page without its script.
+-- Posts files as a browser does when it submits the form without running the page's script.
 local function browse(c, ...)
   local body = {}
   for _, file in ipairs { ... } do
@@ -45,7 +45,7 @@ local function listed(folder)
   return t.run("ls -A " .. t.quote(folder)).out
 end
 
-t.test("the page has a form, and links to the files that a browser has uploaded", function()
+t.test("the page has a form and links to the uploaded files", function()
   with(function(c, folder)
     local page = c:request("GET", "/")
     t.eq(page.headers["content-type"], "text/html; charset=utf-8")
@@ -63,7 +63,7 @@ t.test("the page has a form, and links to the files that a browser has uploaded"
   end)
 end)
 
-t.test("curl gets the names of its stored files, and no file replaces another", function()
+t.test("curl gets the names of the stored files, and no file replaces another", function()
   if t.run("curl --version").code ~= 0 then return end
   with(function(_, folder, port)
     local dir = t.tmp()
@@ -77,7 +77,7 @@ t.test("curl gets the names of its stored files, and no file replaces another", 
   end)
 end)
 
-t.test("no name leads out of the folder, hides a file or breaks the page", function()
+t.test("no file name leads out of the folder, hides a file or breaks the page", function()
   with(function(c, folder)
     local names = {
       ["../../evil"] = "evil", ["/etc/passwd"] = "passwd", ["..\\..\\x.exe"] = "x.exe", [".htaccess"] = "htaccess",
@@ -96,7 +96,7 @@ t.test("no name leads out of the folder, hides a file or breaks the page", funct
   end)
 end)
 
-t.test("a form without a file, and a body that is not a form, are refused with a reason", function()
+t.test("a form without a file is refused with 400, a body that is not a form with 415", function()
   with(function(c)
     t.eq(browse(c, { "", "" }).status, 400)
     t.eq(c:request("POST", "/", nil, "x").status, 415)

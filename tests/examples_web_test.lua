@@ -5,7 +5,7 @@ local http = require "tests.kit.raw_http"
 local json = require "lio.json"
 local loop = require "lio.loop"
 
--- Runs `f(open)` against an example on a port that the system chooses.
+-- Starts an example on a port that the system chooses and calls `f(open)`. `open` returns a new connection to it.
 local function with(name, f)
   local child <close> = t.spawn(t.lio() .. " " .. t.quote(t.root .. "examples/" .. name .. ".lua") .. " 0")
   local port = math.tointeger(tonumber(child:expect "127%.0%.0%.1:(%d+)"))
@@ -22,7 +22,7 @@ local function with(name, f)
   t.eq(child:close(), 0)
 end
 
-t.test("api creates, reads, lists, changes and deletes", function()
+t.test("api creates, reads, lists, changes and deletes tasks", function()
   with("api", function(open)
     local c = open()
     local function ask(method, path, body, fields)
@@ -50,7 +50,7 @@ t.test("api creates, reads, lists, changes and deletes", function()
   end)
 end)
 
-t.test("api names the error", function()
+t.test("api responds to wrong requests with the error", function()
   with("api", function(open)
     local c = open()
     local JSON <const> = "Content-Type: application/json"
@@ -67,7 +67,7 @@ t.test("api names the error", function()
   end)
 end)
 
-t.test("clock has a page, and events that continue after the last one that the client has", function()
+t.test("clock serves a page, and continues with the event after the client's Last-Event-ID", function()
   with("clock", function(open)
     t.ok(open():request("GET", "/").body:find("EventSource", 1, true))
     local c = open():send "GET /events HTTP/1.1\r\nHost: x\r\nLast-Event-ID: 41\r\n\r\n"

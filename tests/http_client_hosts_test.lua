@@ -1,5 +1,5 @@
--- lio.http.client in its hosts: in a handler of lio.webserver, in a service of the scheduler, on a given instance of
--- lio.net, and in the code of docs/http_client.md.
+-- lio.http.client in different environments: in a handler of lio.webserver, in a service of the scheduler, and on a
+-- given instance of lio.net; and the code of docs/http_client.md.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.scripted_server"
@@ -8,7 +8,7 @@ local http = require "tests.kit.raw_http"
 local net = require "lio.net"
 local web = require "lio.webserver"
 
-t.test("a handler sends a request to a server, here its own, while it responds", function()
+t.test("a handler may send a request to its own server while it responds", function()
   local app, asking = web.new(), client.new()
   local url
   app:get("/inner", function() return { a = 1 } end)
@@ -24,7 +24,7 @@ t.test("a handler sends a request to a server, here its own, while it responds",
   end)
 end)
 
-t.test("every kind of response of lio.webserver is read", function()
+t.test("the client reads every kind of response that lio.webserver sends", function()
   local app, asking = web.new(), client.new()
   app:get("/pieces", function()
     local n = 0
@@ -49,7 +49,7 @@ t.test("every kind of response of lio.webserver is read", function()
   end)
 end)
 
-t.test("the client works in a service that owns a loop, beside other services", function()
+t.test("the client works in a service that owns a loop", function()
   local script = t.write(t.tmp() .. "/asks.lua", [[
     local http = require "lio.http.client"
     local loop = require "lio.loop"
@@ -75,7 +75,7 @@ kit.test("the client works on a given instance of lio.net", kit.always(kit.ok "x
   t.eq(asking:get(url).body, "x")
 end)
 
-t.test("the first program of the guide prints what the guide says", function()
+t.test("the first program of the guide prints the output that the guide shows", function()
   local guide = assert(io.open(t.root .. "docs/http_client.md"))
   local code = guide:read "a":match "```lua\n(.-)```"
   guide:close()

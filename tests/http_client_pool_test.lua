@@ -1,4 +1,5 @@
--- lio.http.client: connections that are kept, shared, waited for, found to be stale, and never reused in doubt.
+-- The connections of lio.http.client: they are kept, shared and waited for; closed connections are detected, and
+-- connections in an uncertain state are never reused.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.scripted_server"
@@ -9,7 +10,7 @@ local net = require "lio.net"
 
 local ok, always, fails = kit.ok, kit.always, kit.fails
 
--- Runs the loop until `f()` is true.
+-- Waits until `f()` is true; raises an error after 10 s.
 local function await(f)
   local deadline = loop.now() + 10
   while not f() do
@@ -26,7 +27,7 @@ end, function(http, url)
   t.eq(http:counts(), { open = 1, idle = 1, opened = 1, reused = 3 })
 end)
 
--- A handler that answers the first request of each connection when `count` connections have received one.
+-- Returns a handler that does not respond until `count` requests have arrived on all connections.
 local function all_at_once(count)
   local asked = 0
   return function(c)
@@ -38,7 +39,7 @@ local function all_at_once(count)
   end
 end
 
-kit.test("concurrent requests have a connection each, and all of them are kept", all_at_once(5), function(http, url)
+kit.test("each concurrent request has its own connection, and all of them are kept", all_at_once(5), function(http, url)
   local waits = {}
   for at = 1, 5 do waits[at] = netkit.promise(http.get, http, url) end
   for at = 1, 5 do t.eq(waits[at]().body, "x") end
@@ -51,7 +52,7 @@ kit.test("connections to different servers are separate", always(ok "x"), functi
   t.eq(http:counts().opened, 2)
 end)
 
-kit.test("beyond max_per_host, requests wait in order", function(c, number)
+kit.test("requests beyond max_per_host wait for a connection, in order", function(c, number)
   while true do
     local head = kit.read_request(c)
     if not head then return end
@@ -72,7 +73,7 @@ end, function(http, url)
   t.eq(http:counts(), { open = 1, idle = 1, opened = 1, reused = 5 })
 end, { max_per_host = 1 })
 
-kit.test("a task that waits for a connection gets the place of one that failed", function(c, number)
+kit.test("a task that waits for a connection gets the place of a connection that failed", function(c, number)
   kit.read_request(c)
   netkit.settle()
   if number > 1 then c:send(ok "x") end
@@ -95,7 +96,7 @@ end, function(http, url)
   fails("closed", "closed", first())
 end, { max_per_host = 1 })
 
-kit.test("a task that is killed keeps neither its place nor its position in the queue", function(c, number)
+kit.test("a killed task loses its connection and its position in the queue", function(c, number)
   while kit.read_request(c) do
     if number > 1 then c:send(ok(tostring(number))) end
   end
@@ -112,11 +113,11 @@ end, function(http, url)
   t.eq(http:counts(), { open = 1, idle = 1, opened = 2, reused = 0 })
 end, { max_per_host = 1 })
 
-kit.test("a task that is killed after its grant and before it runs passes the connection on", function(c)
+kit.test("if a task is killed after it was granted a connection, the next task gets the connection", function(c)
   while kit.read_request(c) do c:send(ok "x") end
 end, function(http, url)
   http:get(url)
-  -- All places are used: of two tasks that wait, the first is granted the connection and killed before it runs.
+  -- The only place is used, so both tasks wait. The first one is granted the connection, and killed before it runs.
   local port = math.tointeger(tonumber(url:match ":(%d+)"))
   local conn = assert(http.pool:acquire({ key = "127.0.0.1 " .. port, addr = "127.0.0.1", port = port }, {}))
   local first = loop.fork(function() http:get(url) end)
@@ -129,7 +130,7 @@ end, function(http, url)
   t.eq(http:counts().open, 1)
 end, { max_per_host = 1 })
 
-kit.test("a task that is killed just after it was granted a place passes that on as well", function(c)
+kit.test("if a task is killed after it was granted a place, the next task gets the place", function(c)
   while kit.read_request(c) do c:send(ok "x") end
 end, function(http, url)
   local port = math.tointeger(tonumber(url:match ":(%d+)"))
@@ -144,7 +145,7 @@ end, function(http, url)
   t.eq(http:counts(), { open = 1, idle = 1, opened = 2, reused = 0 })
 end, { max_per_host = 1 })
 
-kit.test("a close while a connection is being opened leaves none open", always(ok "x"), function(http, _, port)
+kit.test("close of a client that is connecting leaves no connection open", always(ok "x"), function(http, _, port)
   local answer = netkit.promise(http.get, http, "http://localhost:" .. port)
   repeat loop.sleep(0) until next(http.pool.hosts)
   http:close()
@@ -152,7 +153,7 @@ kit.test("a close while a connection is being opened leaves none open", always(o
   t.eq(http:counts().open, 0)
 end)
 
-kit.test("an idle connection that the server closes is noticed at once", function(c)
+kit.test("an idle connection is removed when the server closes it", function(c)
   kit.read_request(c)
   c:send(ok "x")
 end, function(http, url)
@@ -161,7 +162,7 @@ end, function(http, url)
 end)
 
 local may_speak = false
-kit.test("an idle connection on which the server sends is closed", function(c)
+kit.test("an idle connection is closed if the server sends data", function(c)
   kit.read_request(c)
   c:send(ok "x")
   await(function() return may_speak end)
@@ -174,7 +175,7 @@ end, function(http, url)
 end)
 
 local over = false
-kit.test("a connection that was closed since the loop's last round is noticed before it is used", function(c, number)
+kit.test("a connection that the server closed since the loop's last round is not used", function(c, number)
   kit.read_request(c)
   c:send(ok(tostring(number)))
   if number == 1 then
@@ -187,11 +188,13 @@ end, function(http, url)
   local res = http:get(url, { stream = true })
   await(function() return over end)
   t.eq(res:text(), "1")
-  -- In the same round: the loop has not run. A POST would not be repeated.
+  -- The loop has not run since the server closed the connection. If the client used it, the POST would fail, because it
+  -- is not repeated.
   t.eq(http:post(url, { body = "x" }).body, "2")
 end)
 
--- Answers a first request and closes the connection when the second has arrived.
+-- Returns a handler that answers the first request of a connection, and closes the connection when the second request
+-- has arrived. `seen` gets the method and the body of each second request.
 local function ends_at_second(seen)
   return function(c, number)
     kit.read_request(c)
@@ -206,12 +209,12 @@ for _, case in ipairs {
   { "a DELETE", { method = "DELETE" }, true },
   { "a PUT with a body", { method = "PUT", body = "b" }, true },
   { "a POST with an Idempotency-Key", { method = "POST", body = "b", headers = { ["Idempotency-Key"] = "1" } }, true },
-  { "a POST that is said to be idempotent", { method = "POST", body = "b", idempotent = true }, true },
+  { "a POST with the option idempotent", { method = "POST", body = "b", idempotent = true }, true },
   { "a POST", { method = "POST", body = "b" }, false },
-  { "a PUT whose body cannot be had again", { method = "PUT", body = function() end }, false },
+  { "a PUT whose body cannot be read again", { method = "PUT", body = function() end }, false },
 } do
   local seen = {}
-  kit.test((case[3] and "sent once more" or "not sent again") .. " when a kept connection is lost: " .. case[1],
+  kit.test((case[3] and "sent once more" or "not sent again") .. " if a kept connection is lost: " .. case[1],
     ends_at_second(seen), function(http, url)
       http:get(url)
       case[2].url = url
@@ -224,7 +227,7 @@ for _, case in ipairs {
     end)
 end
 
-kit.test("a request is not repeated on a new connection, nor once bytes of a response have arrived", function(c, number)
+kit.test("a request is not repeated if its connection was new or bytes of a response have arrived", function(c, number)
   if number == 2 then
     kit.read_request(c)
     c:send(ok "x")
@@ -240,7 +243,7 @@ end, function(http, url)
   t.eq(http:counts().opened, 2)
 end)
 
-kit.test("a request is repeated once at most", function(c, number)
+kit.test("a request is repeated at most once", function(c, number)
   if number > 1 then return kit.read_request(c) end
   kit.read_request(c)
   c:send(ok "x")
@@ -251,14 +254,15 @@ end, function(http, url)
   t.eq(http:counts().opened, 2)
 end)
 
-kit.test("a request that is repeated takes the place of a connection that was kept", function(c, number)
+kit.test("the new connection of a repeated request replaces the one that the request is granted", function(c, number)
   kit.read_request(c)
   c:send(ok(tostring(number)))
   if number == 1 then return kit.read_request(c) end
   while kit.read_request(c) do c:send(ok(tostring(number))) end
 end, function(http, url)
   t.eq(http:get(url).body, "1")
-  -- The first request loses the kept connection. The second one gets its place and does not count as a new connection.
+  -- The first request loses the kept connection. The second request takes its place with connection 2. The repeated
+  -- request is granted connection 2, closes it, and opens connection 3 in its place.
   local first, second = netkit.promise(http.get, http, url), netkit.promise(http.get, http, url)
   t.eq({ second().body, first().body }, { "2", "3" })
   t.eq(http:counts(), { open = 1, idle = 1, opened = 3, reused = 1 })
@@ -267,7 +271,7 @@ end, function(http, url)
   t.eq(http:counts().opened, 3)
 end, { max_per_host = 1 })
 
-kit.test("idle connections are closed after their time", always(ok "x"), function(http, url)
+kit.test("idle connections are closed after idle_timeout", always(ok "x"), function(http, url)
   http:get(url)
   t.eq(http:counts().idle, 1)
   await(function() return http:counts().open == 0 end)
@@ -282,7 +286,7 @@ kit.test("max_idle_per_host limits the idle connections of a host", all_at_once(
   t.eq(http:counts().open, 0)
 end, { max_idle_per_host = 2 })
 
-kit.test("max_idle limits the idle connections in all", always(ok "x"), function(http, url, port)
+kit.test("max_idle limits the idle connections of all hosts together", always(ok "x"), function(http, url, port)
   http:get(url)
   http:get("http://localhost:" .. port)
   t.eq(http:counts().open, 1)
@@ -292,7 +296,7 @@ for _, case in ipairs {
   { "Connection: close", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx" },
   { "HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx" },
 } do
-  kit.test("a response ends its connection: " .. case[1], always(case[2]), function(http, url)
+  kit.test("the connection is closed after a response with " .. case[1], always(case[2]), function(http, url)
     t.eq(http:get(url).body, "x")
     t.eq(http:counts().open, 0)
   end)
@@ -316,19 +320,19 @@ local function silent(c)
   c:wait_closed()
 end
 
-kit.test("a server that does not respond, and one that stops within its response, time out", function(c, number)
+kit.test("a request times out if the server does not respond or stops within its response", function(c, number)
   kit.read_request(c)
   if number == 2 then c:send "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab" end
   c:wait_closed()
 end, function(http, url)
   fails("timeout", "waiting for the answer: timeout", http:get(url, { read_timeout = 0.02 }))
-  -- The head must arrive before the limit of the wait for it.
+  -- This time limit is longer, so that the head arrives within it.
   fails("timeout", "reading the body: timeout", http:get(url, { read_timeout = 1 }))
   fails("timeout", "timeout", http:get(url, { timeout = 0.02 }))
   t.eq(http:counts().open, 0)
 end)
 
-kit.test("a head that arrives byte by byte times out", function(c)
+kit.test("a request times out if the head arrives byte by byte", function(c)
   kit.read_request(c)
   while c:send "H" and false do end
   c:send "TTP/1.1 200 OK\r\nA: "
@@ -337,7 +341,7 @@ end, function(http, url)
   fails("timeout", "waiting for the answer", http:get(url, { read_timeout = 0.05 }))
 end)
 
-kit.test("a body that arrives byte by byte ends with the total timeout", function(c)
+kit.test("the total timeout ends a request whose body arrives byte by byte", function(c)
   kit.read_request(c)
   c:send "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
   while c:send "x" do loop.sleep(0.005) end
@@ -349,20 +353,20 @@ end, function(http, url)
   fails("timeout", "reading the body", piece, message, code)
 end)
 
-kit.test("a server that does not read times out", function(c)
+kit.test("a request times out if the server does not read", function(c)
   c:wait_closed()
 end, function(http, url)
   fails("timeout", "sending: timeout", http:post(url, { body = ("x"):rep(32 * 1024 * 1024), write_timeout = 0.02 }))
 end)
 
-kit.test("a server that cannot be connected to is an error", silent, function(http)
+kit.test("a request fails if the client cannot connect to the server", silent, function(http)
   fails("refused", "refused", http:get("http://127.0.0.1:" .. netkit.dead_port()))
   local _, _, code = http:get "http://name.invalid/"
   t.eq(code, "unresolved")
   t.eq(http.pool.hosts, {})
 end)
 
-kit.test("close ends requests that are in progress, and refuses later ones", silent, function(http, url)
+kit.test("close ends requests that are in progress, and refuses later requests", silent, function(http, url)
   local waiting = netkit.promise(http.get, http, url)
   await(function() return http:counts().open == 1 end)
   netkit.settle()
@@ -373,7 +377,7 @@ kit.test("close ends requests that are in progress, and refuses later ones", sil
 end)
 
 local served
-kit.test("a killed request closes its connection, in every wait", function(c, number)
+kit.test("a request that is killed in any of its waits closes its connection", function(c, number)
   if number == 1 then
     served = number
     return c:wait_closed()
@@ -392,7 +396,7 @@ end, function(http, url)
   end
 end)
 
-kit.test("a task that is killed while it reads a stream closes the connection", function(c)
+kit.test("if a task is killed while it reads a stream, the connection is closed", function(c)
   kit.read_request(c)
   c:send "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"
   c:wait_closed()
@@ -417,7 +421,7 @@ netkit.test("the functions of the module share one client", function()
   end)
 end)
 
-netkit.test("a request is sent through a unix socket", function()
+netkit.test("a request can be sent through a unix socket", function()
   local path = t.tmp() .. "/socket"
   local listener <close> = assert(net.listen("unix:" .. path))
   loop.fork(function()
@@ -432,7 +436,7 @@ netkit.test("a request is sent through a unix socket", function()
   fails("redirect", "another server", http:get "http://somewhere/")
 end)
 
-netkit.test("a request is sent through a proxy, with the whole URL and the proxy's password", function()
+netkit.test("a request to a proxy has the whole URL and the proxy's password", function()
   kit.serving(function(c)
     while true do
       local head = kit.read_request(c)
@@ -450,7 +454,7 @@ netkit.test("a request is sent through a proxy, with the whole URL and the proxy
   end)
 end)
 
-netkit.test("an IPv6 host is connected to, and written in brackets", function()
+netkit.test("a request to an IPv6 host has the address in brackets in its Host field", function()
   local listener <close> = assert(net.listen("::1", 0))
   local _, port = listener:address()
   loop.fork(function()
@@ -461,7 +465,7 @@ netkit.test("an IPv6 host is connected to, and written in brackets", function()
   t.eq(http:get("http://[::1]:" .. port .. "/").body, "[::1]:" .. port)
 end)
 
-t.test("a client without time limits has those of the guide", function()
+t.test("the default time limits are those in the guide", function()
   local guide = assert(io.open(t.root .. "docs/http_client.md")):read "a"
   for name, want in pairs { connect_timeout = 10, read_timeout = 60, write_timeout = 60 } do
     t.eq(client.defaults[name], want, name)
@@ -470,7 +474,7 @@ t.test("a client without time limits has those of the guide", function()
   t.is_nil(client.defaults.timeout)
 end)
 
-kit.test("a request to a server that never responds ends with the timeout of the client or the request", function(c)
+kit.test("the timeout of the client or of the request ends a request to a server that never responds", function(c)
   kit.read_request(c)
   c:wait_closed()
 end, function(http, url)

@@ -8,7 +8,7 @@ local compress = require "lio.compress"
 
 local ok, fails, field = kit.ok, kit.fails, kit.field
 
--- Redirects `/STATUS` to `/end`, which responds with what has arrived.
+-- Redirects `/STATUS` to `/end`, whose response contains the method, the path, the body and the type of the request.
 local function redirecting(c)
   while true do
     local head, body = kit.read_request(c)
@@ -26,7 +26,7 @@ local function redirecting(c)
 end
 
 for _, case in ipairs {
-  -- status, method, what arrives at the end
+  -- Status, method, and the request that arrives at `/end`.
   { 301, "GET", "GET /end  -" }, { 302, "GET", "GET /end  -" }, { 303, "GET", "GET /end  -" },
   { 307, "GET", "GET /end  -" }, { 308, "GET", "GET /end  -" },
   { 301, "POST", "GET /end  -" }, { 302, "POST", "GET /end  -" }, { 303, "POST", "GET /end  -" },
@@ -34,7 +34,7 @@ for _, case in ipairs {
   { 301, "PUT", "PUT /end b text/x" }, { 302, "PUT", "PUT /end b text/x" }, { 303, "PUT", "GET /end  -" },
   { 307, "PUT", "PUT /end b text/x" }, { 303, "DELETE", "GET /end  -" }, { 301, "DELETE", "DELETE /end b text/x" },
 } do
-  kit.test(("%d makes %s ask with %s"):format(case[1], case[2], case[3]:match "^%u+"), redirecting, function(http, url)
+  kit.test(("%d turns %s into %s"):format(case[1], case[2], case[3]:match "^%u+"), redirecting, function(http, url)
     local has_body = case[2] ~= "GET"
     local res = assert(http:request {
       url = url .. "/" .. case[1],
@@ -49,7 +49,7 @@ for _, case in ipairs {
   end)
 end
 
-kit.test("HEAD stays HEAD", redirecting, function(http, url)
+kit.test("a redirected HEAD is still a HEAD", redirecting, function(http, url)
   t.eq(http:head(url .. "/303").headers["x-method"], "HEAD")
 end)
 
@@ -65,12 +65,12 @@ end, function(http, url)
   for _, status in ipairs { 300, 304, 305, 302 } do t.eq(http:get(url .. "/" .. status).status, status) end
 end)
 
-kit.test("no redirect is followed if none is allowed", redirecting, function(http, url)
+kit.test("no redirect is followed if `redirects` is 0", redirecting, function(http, url)
   local res = http:get(url .. "/302", { redirects = 0 })
   t.eq({ res.status, res.body, res.history }, { 302, "move", {} })
 end)
 
-kit.test("redirects without end are an error", function(c)
+kit.test("a request fails if there are too many redirects", function(c)
   while kit.read_request(c) do c:send "HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\n\r\n" end
 end, function(http, url)
   fails("redirect", "more than 10 redirects", http:get(url))
@@ -79,7 +79,7 @@ end, function(http, url)
   t.eq({ counts.open, counts.idle }, { 1, 1 })
 end)
 
-kit.test("the allowed number of redirects is followed", function(c)
+kit.test("redirects are followed up to the allowed number", function(c)
   while true do
     local head = kit.read_request(c)
     if not head then return end
@@ -104,7 +104,7 @@ end, function(http, url)
   t.eq(http:counts().opened, 2)
 end)
 
-kit.test("a malformed location is an error", function(c)
+kit.test("a redirect to a malformed location fails", function(c)
   local places = { "http://a b/", "ftp://x/", "http://x:99999/", "a\tb" }
   while true do
     local head = kit.read_request(c)
@@ -116,12 +116,12 @@ end, function(http, url)
   for at = 1, 4 do fails("redirect", "redirect: ", http:get(url .. "/" .. at)) end
 end)
 
-kit.test("a redirect to https is an error that names TLS", kit.once
+kit.test("a redirect to https fails, and the message names TLS", kit.once
   "HTTP/1.1 301 Moved\r\nLocation: https://127.0.0.1/\r\nContent-Length: 0\r\n\r\n", function(http, url)
   fails("tls", "TLS", http:get(url))
 end)
 
-kit.test("a body that cannot be read again is not sent again: the response is returned", function(c)
+kit.test("if the body cannot be read again, the redirect is returned as the response", function(c)
   c:recv("until", "0\r\n\r\n")
   c:send "HTTP/1.1 307 X\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n"
   kit.read_request(c)
@@ -130,7 +130,7 @@ end, function(http, url)
   t.eq(http:post(url, { body = function() return table.remove(pieces) end }).status, 307)
 end)
 
-kit.test("a file is sent again from its first position", function(c)
+kit.test("after a redirect, a file is sent again from its first position", function(c)
   local _, body = kit.read_request(c)
   c:send "HTTP/1.1 307 X\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n"
   c:send(ok(body .. "+" .. select(2, kit.read_request(c))))
@@ -140,7 +140,7 @@ end, function(http, url)
   t.eq(http:post(url, { body = file }).body, "123+123")
 end)
 
-netkit.test("credentials for one server are not sent to another", function()
+netkit.test("credentials for one server are not sent to another server", function()
   local function tell(c)
     while true do
       local head = kit.read_request(c)
@@ -198,7 +198,7 @@ for _, codings in ipairs { "gzip", "deflate", "br", "gzip, br", "deflate, gzip, 
   end)
 end
 
-kit.test("without decode, nothing is decoded and no coding requested", function(c)
+kit.test("with decode = false the body is not decoded, and no coding is requested", function(c)
   while true do
     local head = kit.read_request(c)
     if not head then return end
@@ -230,7 +230,7 @@ end, function(http, url)
   t.eq(http:get(url).body, "x")
 end)
 
-kit.test("a coded body that is corrupt, cut short or too long is an error", function(c)
+kit.test("a request fails if the encoded response body is corrupt, truncated or too long", function(c)
   local text = coded("gzip", ("0"):rep(100000))
   while true do
     local head = kit.read_request(c)
@@ -250,7 +250,8 @@ end, function(http, url)
   end)
 end)
 
--- Empty gzip members decode to nothing, so a limit of decoded bytes was never reached: the client read without end.
+-- Regression: empty gzip members decode to nothing, so the limit of decoded bytes was never reached, and the client
+-- read endlessly.
 local function empty_members(c)
   kit.read_request(c)
   c:send "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"
@@ -273,7 +274,7 @@ kit.test("a body of empty gzip members also ends a stream without a limit", empt
   t.eq({ piece, message, code }, { nil, "the encoded body is larger than allowed", "too long" })
 end)
 
-kit.test("a body that its coding makes longer is within its limit", function(c)
+kit.test("a body within the limit is accepted even if its encoding is longer than the limit", function(c)
   local bytes = {}
   math.randomseed(7)
   for i = 1, 50000 do bytes[i] = string.char(math.random(0, 255)) end

@@ -1,4 +1,4 @@
--- lio.http.client: requests as they are sent: heads, URLs, bodies, and what is refused before.
+-- lio.http.client: the bytes of requests (heads, URLs, bodies), and requests that are refused before anything is sent.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.scripted_server"
@@ -9,7 +9,7 @@ local stalls = require "tests.kit.raw_http".stalls
 
 local ok, fails, field = kit.ok, kit.fails, kit.field
 
--- Answers each request with its head and body, as JSON.
+-- Responds to each request with JSON that contains the head and the body of the request.
 local function mirror(c)
   while true do
     local head, body = kit.read_request(c)
@@ -33,12 +33,12 @@ local function ask(http, options)
   return seen.head, seen.body
 end
 
-kit.test("a plain request names its host and its agent", mirror, function(http, url, port)
+kit.test("a request without options has Host, User-Agent, Accept and Accept-Encoding", mirror, function(http, url, port)
   t.eq(ask(http, { url = url .. "/path?a=b#fragment" }), "GET /path?a=b HTTP/1.1\r\nHost: 127.0.0.1:" .. port
     .. "\r\nUser-Agent: lio\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate, br")
 end)
 
-kit.test("headers of a request replace those of the client and the defaults", mirror, function(http, url)
+kit.test("the headers of a request replace the client's headers and the defaults", mirror, function(http, url)
   local head = ask(http, { url = url, headers = { ["user-agent"] = "me", X = { "1", 2 }, A = "own", Host = "other" } })
   t.eq(select(2, head:gsub("\r\nuser%-agent: me", "")), 1)
   t.is_nil(field(head, "User-Agent:lio"))
@@ -49,7 +49,7 @@ kit.test("headers of a request replace those of the client and the defaults", mi
   t.ok(head:find "\r\nZ: 1\r\nA: 2\r\nZ: 3", head)
 end, { headers = { A = "theirs", B = "theirs" } })
 
-kit.test("paths and queries are escaped where it is necessary, and nowhere else", mirror, function(http, url)
+kit.test("only those bytes of paths and queries that must be escaped are escaped", mirror, function(http, url)
   local function target(path, query)
     return ask(http, { url = url .. path, query = query }):match "^GET (.-) HTTP"
   end
@@ -62,7 +62,7 @@ kit.test("paths and queries are escaped where it is necessary, and nowhere else"
   t.eq(target("?x", {}), "/?x")
 end)
 
-kit.test("user and password of a URL are sent, unless there is an Authorization", mirror, function(http, url)
+kit.test("the user and the password of a URL are sent, unless Authorization is set", mirror, function(http, url)
   local with = url:gsub("//", "//us%%40er:pass:w@")
   t.eq(field(ask(http, { url = with }), "authorization"), "Basic dXNAZXI6cGFzczp3")
   t.eq(field(ask(http, { url = with, headers = { Authorization = "x" } }), "authorization"), "x")
@@ -70,7 +70,7 @@ kit.test("user and password of a URL are sent, unless there is an Authorization"
   t.ok(not res.url:find "pass", res.url)
 end)
 
-kit.test("each kind of body arrives", mirror, function(http, url)
+kit.test("a body may be a string, a list, JSON, a form, a function or a file", mirror, function(http, url)
   local function post(options)
     options.url, options.method = url, "POST"
     local head, body = ask(http, options)
@@ -106,7 +106,7 @@ kit.test("the pieces of a body are sent as they are produced", mirror, function(
   t.eq(body, "piece1|piece2|piece3|")
 end)
 
-kit.test("a body that cannot be read ends the request", mirror, function(http, url)
+kit.test("if the body cannot be read, the request fails and its connection is closed", mirror, function(http, url)
   fails("body", "disk full", http:post(url, { body = function() return nil, "disk full" end }))
   fails("body", "shorter", http:post(url, { body = function() end, headers = { ["Content-Length"] = "1" } }))
   t.raises("boom", function() http:post(url, { body = function() error "boom" end }) end)
@@ -118,7 +118,7 @@ kit.test("a body that cannot be read ends the request", mirror, function(http, u
   t.eq(http:counts().open, 0)
 end)
 
-kit.test("nothing can be injected into a head", mirror, function(http, url)
+kit.test("values with CR, LF or NUL cannot inject fields into a head", mirror, function(http, url)
   for _, bad in ipairs { "a\r\nb: c", "a\nb", "a\rb", "a\0b" } do
     t.raises("CR, LF or NUL", http.get, http, url, { headers = { A = bad } })
     t.raises("header name", http.get, http, url, { headers = { [bad] = "x" } })
@@ -131,7 +131,7 @@ kit.test("nothing can be injected into a head", mirror, function(http, url)
   t.eq(http:counts().opened, 1)
 end)
 
-kit.test("misuse raises a message that names the fault", mirror, function(http, url)
+kit.test("wrong arguments raise errors that name the mistake", mirror, function(http, url)
   t.raises("table expected", http.request, http, url)
   t.raises("url must be a string", http.get, http, nil)
   t.raises("client:get: option 'heders' is unknown %(did you mean 'headers'%?%)", http.get, http, url, { heders = {} })
@@ -157,7 +157,7 @@ kit.test("misuse raises a message that names the fault", mirror, function(http, 
   t.raises("bad argument #1 to 'new' %(table of options expected, got number%)", client.new, 5)
 end)
 
-kit.test("a malformed URL is an error with the code url", mirror, function(http)
+kit.test("a request with a malformed URL fails with the code url", mirror, function(http)
   for _, bad in ipairs { "", "x", "/path", "http://", "http:///x", "ftp://x/", "http://a:b/", "http://a:0/",
     "http://a:70000/",
     "http://[::1/", "http://a b/", "http://[1.2.3.4]/", "http://ä/" } do
@@ -165,18 +165,18 @@ kit.test("a malformed URL is an error with the code url", mirror, function(http)
   end
 end)
 
-kit.test("https is an error that names TLS", mirror, function(http)
+kit.test("a request with an https URL fails, and the message names TLS", mirror, function(http)
   fails("tls", "TLS", http:get "https://127.0.0.1/")
 end)
 
-kit.test("relative URLs are resolved against the base", mirror, function(_, url)
+kit.test("relative URLs are resolved against base_url", mirror, function(_, url)
   local http <close> = client.new { base_url = url .. "/api/v1/" }
   t.eq(http:get "users?x=1".url, url .. "/api/v1/users?x=1")
   t.eq(http:get "/top".url, url .. "/top")
   t.eq(http:get "".url, url .. "/api/v1/")
 end)
 
-kit.test("a body is not sent until the server requests it", function(c)
+kit.test("with expect_continue, the body is not sent until the server requests it", function(c)
   local head = c:recv("until", "\r\n\r\n")
   t.eq(field(head, "expect"), "100-continue")
   t.eq(c:buffered(), 0)
@@ -186,13 +186,13 @@ end, function(http, url)
   t.eq(http:post(url, { body = "body", expect_continue = 5 }).body, "body")
 end)
 
-kit.test("a body that the server does not request is sent after a while", function(c)
+kit.test("a body that the server does not request is sent after the time of expect_continue", function(c)
   c:send(ok(select(2, kit.read_request(c))))
 end, function(http, url)
   t.eq(http:post(url, { body = "body", expect_continue = 0.02 }).body, "body")
 end)
 
-kit.test("a body that is refused before it is sent is not sent", function(c)
+kit.test("a body is not sent if the server refuses the request after its head", function(c)
   c:recv("until", "\r\n\r\n")
   c:send "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n"
   t.is_nil(c:recv())
@@ -201,7 +201,7 @@ end, function(http, url)
   t.eq(http:counts().open, 0)
 end)
 
-kit.test("a request that a server refuses because of its expectation is sent without it", function(c, number)
+kit.test("a request that is refused with 417 is repeated without its expectation", function(c, number)
   local head = c:recv("until", "\r\n\r\n")
   if number == 1 then
     c:send "HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n"
@@ -213,7 +213,7 @@ end, function(http, url)
   t.eq(http:post(url, { body = "body", expect_continue = true }).body, "body")
 end)
 
-kit.test("an early refusal ends the sending of a long body", function(c)
+kit.test("the client stops sending a long body when the server refuses the request", function(c)
   c:recv("until", "\r\n\r\n")
   c:send "HTTP/1.1 413 Content Too Large\r\nContent-Length: 4\r\n\r\nless"
   c:wait_closed(5)
@@ -226,7 +226,7 @@ end, function(http, url)
   t.eq(http:counts().open, 0)
 end)
 
--- Sends the body back, piece by piece, before the request is complete.
+-- Sends the pieces of the body back as they arrive, before the request is complete.
 local function echo(c)
   local head = c:recv("until", "\r\n\r\n")
   if not head then return end
@@ -241,7 +241,7 @@ local function echo(c)
   return echo(c)
 end
 
-kit.test("a response that begins early is read while the body is sent, at any length", echo, function(http, url)
+kit.test("a response that begins early is read while the body is sent, even if both are long", echo, function(http, url)
   local size <const> = 32 * 1024 * 1024
   local text = ("0123456789abcdef"):rep(size // 16)
   t.ok(http:post(url, { body = text, timeout = 30 }).body == text)
@@ -251,13 +251,13 @@ kit.test("a response that begins early is read while the body is sent, at any le
     sent = sent + 65536
     return text:sub(1, 65536)
   end }))
-  t.ok(sent < size, "the answer has arrived before the end of the request")
+  t.ok(sent < size, "the response has arrived before the request is complete")
   local got = 0
   for piece in res:stream() do got = got + #piece end
   t.eq({ got, sent }, { size, size })
 end)
 
-kit.test("a peer that reads slowly blocks the body", function(c)
+kit.test("the function that produces a body is not called while the peer does not read", function(c)
   c:recv("until", "\r\n\r\n")
   loop.wait "gate"
   c:send(ok(tostring(#c:recv(64 * 1024 * 1024))))
@@ -279,7 +279,7 @@ end, function(http, url)
 end)
 
 local answers = 0
-kit.test("after a body of known length, the response is not taken for an early one", function(c)
+kit.test("a response that arrives after the last byte of the body does not count as early", function(c)
   for _ = 1, 2 do
     c:send(ok((select(2, kit.read_request(c)))))
     answers = answers + 1

@@ -1,4 +1,5 @@
--- lio.http.client: responses, read from scripted bytes. Well-formed ones are read, doubtful ones are errors.
+-- lio.http.client: responses that a server sends as scripted bytes. Well-formed responses are read, doubtful ones are
+-- errors.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.scripted_server"
@@ -22,7 +23,7 @@ kit.test("a response has status, reason, version, headers, body and URL",
     t.eq(res.trailers, {})
   end)
 
-kit.test("json decodes the body, or returns the reason for a failure", function(c)
+kit.test("json decodes the body, or returns nil, a message and a code", function(c)
   kit.read_request(c)
   c:send(ok '{"a":[1,2]}')
   kit.read_request(c)
@@ -33,7 +34,7 @@ end, function(http, url)
   t.eq({ value, code }, { nil, "truncated" }, message)
 end)
 
-kit.test("the chunks of a body are joined, and its trailers read", once(
+kit.test("the chunks of a body are joined, and the trailers are read", once(
   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n1\r\n!\r\n0\r\nX-Sum: 6\r\n\r\n"),
   function(http, url)
     local res = assert(http:get(url))
@@ -50,14 +51,14 @@ for _, extension in ipairs { ";", ";a;", ";a=", ';a="b', ';a="b\\"', ';a=b"', ";
     end)
 end
 
-kit.test("a body without length ends with the connection, which is not used again",
+kit.test("a body without a length ends with the connection, which is not reused",
   once "HTTP/1.1 200 OK\r\n\r\nall of it",
   function(http, url)
     t.eq(http:get(url).body, "all of it")
     t.eq(http:counts().open, 0)
   end)
 
-kit.test("HEAD, 204 and 304 have no body, even if their fields announce one", function(c)
+kit.test("responses to HEAD and responses 204 and 304 have no body, even if they have Content-Length", function(c)
   for _, bytes in ipairs {
     "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n",
     "HTTP/1.1 204 No Content\r\n\r\n",
@@ -82,18 +83,18 @@ kit.test("interim responses are skipped", once(
   t.eq({ res.status, res.headers.link, res.body }, { 200, nil, "x" })
 end)
 
-kit.test("interim responses without end are an error", function(c)
+kit.test("a request fails if the interim responses do not end", function(c)
   kit.read_request(c)
   repeat until not c:send "HTTP/1.1 102 Processing\r\n\r\n"
 end, function(http, url)
   fails("protocol", "interim", http:get(url))
 end)
 
-kit.test("an unrequested 101 is an error", once "HTTP/1.1 101 Switching Protocols\r\n\r\n", function(http, url)
+kit.test("a request fails on an unrequested 101", once "HTTP/1.1 101 Switching Protocols\r\n\r\n", function(http, url)
   fails("protocol", "switches", http:get(url))
 end)
 
-kit.test("an upgrade hands the connection over, with the buffered bytes", function(c)
+kit.test("after an upgrade, the program can take over the connection and its buffered bytes", function(c)
   t.eq(kit.field(kit.read_request(c), "upgrade"), "echo")
   c:send "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: upgrade\r\n\r\nfirst"
   c:send(c:recv(4))
@@ -125,7 +126,7 @@ for _, case in ipairs {
   { "a status line of another protocol", "SSH-2.0-x\r\n\r\n", "protocol" },
   { "an unknown version", "HTTP/2.0 200 OK\r\n\r\n", "protocol" },
   { "a status of two digits", "HTTP/1.1 20 OK\r\n\r\n", "protocol" },
-  { "both lengths", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "protocol" },
+  { "two framings", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "protocol" },
   { "differing lengths", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", "protocol" },
   { "a length in hexadecimal", "HTTP/1.1 200 OK\r\nContent-Length: 0x1\r\n\r\na", "protocol" },
   { "an unknown transfer coding", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "protocol" },
@@ -134,28 +135,28 @@ for _, case in ipairs {
   { "a space before the colon", "HTTP/1.1 200 OK\r\nA : b\r\n\r\n", "protocol" },
   { "a NUL in a value", "HTTP/1.1 200 OK\r\nA: b\0\r\n\r\n", "protocol" },
   { "a malformed chunk size", CHUNKED .. "-1\r\n", "protocol" },
-  { "a chunk that is longer than it says", CHUNKED .. "1\r\nab\r\n0\r\n\r\n", "protocol" },
-  { "nothing at all", "", "truncated" },
+  { "a chunk longer than its size", CHUNKED .. "1\r\nab\r\n0\r\n\r\n", "protocol" },
+  { "no bytes", "", "truncated" },
   { "half a head", "HTTP/1.1 200 OK\r\nA: ", "truncated" },
   { "half a body", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", "truncated" },
   { "half a chunk", CHUNKED .. "5\r\nab", "truncated" },
   { "a chunked body without its end", CHUNKED .. "1\r\na\r\n", "truncated" },
 } do
-  kit.test("an error: " .. case[1], once(case[2]), function(http, url)
+  kit.test("a request fails if it gets " .. case[1], once(case[2]), function(http, url)
     fails(case[3], ".", http:post(url, { body = "x" }))
     t.eq(http:counts().open, 0)
   end)
 end
 
-kit.test("a reset within a body without length is an error", function(c)
-  -- Closing with unread bytes is a reset.
+kit.test("the request fails if the connection is reset within a body without a length", function(c)
+  -- A close with unread bytes resets the connection.
   c:wait_readable()
   c:send "HTTP/1.1 200 OK\r\n\r\nabc"
 end, function(http, url)
   fails("reset", "reset", http:get(url))
 end)
 
-kit.test("a head over the limit is an error", function(c)
+kit.test("the request fails if the head is larger than max_header", function(c)
   kit.read_request(c)
   c:send("HTTP/1.1 200 OK\r\n", ("A: " .. ("x"):rep(100) .. "\r\n"):rep(30), "\r\n")
   c:recv()
@@ -163,7 +164,7 @@ end, function(http, url)
   fails("too long", "header section", http:get(url))
 end, { max_header = 2000 })
 
-kit.test("more header fields than the limit are an error", function(c)
+kit.test("the request fails if the head has more than max_fields fields", function(c)
   kit.read_request(c)
   c:send("HTTP/1.1 200 OK\r\n", ("A: b\r\n"):rep(11), "\r\n")
   c:recv()
@@ -174,20 +175,20 @@ end, { max_fields = 10 })
 for name, bytes in pairs {
   ["with a length"] = ok(("x"):rep(101)),
   ["in chunks"] = CHUNKED .. ("33\r\n" .. ("x"):rep(51) .. "\r\n"):rep(2) .. "0\r\n\r\n",
-  ["without length"] = "HTTP/1.1 200 OK\r\n\r\n" .. ("x"):rep(101),
+  ["without a length"] = "HTTP/1.1 200 OK\r\n\r\n" .. ("x"):rep(101),
 } do
-  kit.test("a body over the limit is an error: " .. name, once(bytes), function(http, url)
+  kit.test("the request fails if the body is larger than the limit, " .. name, once(bytes), function(http, url)
     fails("too long", "larger", http:get(url))
     t.eq(http:counts().open, 0)
   end, { limit = 100 })
 end
 
-kit.test("a body at the limit is accepted", always(ok(("x"):rep(100))), function(http, url)
+kit.test("a body with exactly as many bytes as the limit is accepted", always(ok(("x"):rep(100))), function(http, url)
   t.eq(#http:get(url, { limit = 100 }).body, 100)
   fails("too long", "larger", http:get(url, { limit = 99 }))
 end)
 
-kit.test("bytes after a response are not taken for another response", function(c, number)
+kit.test("bytes after a response are not used as the next response", function(c, number)
   kit.read_request(c)
   c:send(ok "one" .. (number == 1 and ok "smuggled" or ""))
   kit.read_request(c)
@@ -197,7 +198,7 @@ end, function(http, url)
   t.eq(http:counts().opened, 2)
 end)
 
-kit.test("a streamed body arrives in pieces, and its end frees the connection", function(c)
+kit.test("a streamed body arrives in pieces, and the connection is idle when it has ended", function(c)
   kit.read_request(c)
   c:send "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n"
   c:recv(1)
@@ -207,7 +208,7 @@ end, function(http, url)
   local res = assert(http:get(url, { stream = true, headers = { A = "b" } }))
   t.eq({ res.body, res:piece() }, { nil, "one" })
   t.eq(http:counts().idle, 0)
-  -- The request's task runs again only now.
+  -- The server waits for this byte before it sends the second chunk.
   res.conn.c:send "x"
   t.eq(res:piece(), "two")
   t.eq({ res:piece() }, {})
@@ -216,21 +217,21 @@ end, function(http, url)
   t.eq(http:counts().idle, 1)
 end)
 
-kit.test("stream returns every piece; a body that ends early raises", function(c, number)
+kit.test("stream returns every piece, and raises an error if the body ends early", function(c, number)
   kit.read_request(c)
   c:send(number == 1 and ok "abc" or "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\nabc")
 end, function(http, url)
   local pieces = {}
   for piece in http:get(url, { stream = true }):stream() do pieces[#pieces + 1] = piece end
   t.eq(table.concat(pieces), "abc")
-  -- The server has closed that connection.
+  -- Waits until the client has removed the connection, which the server has closed.
   repeat loop.sleep(0.001) until http:counts().open == 0
   t.raises("response body: the connection ended", function()
     for _ in http:get(url, { stream = true }):stream() do end
   end)
 end)
 
-kit.test("leaving a stream, closing it, and dropping it each close the connection", function(c)
+kit.test("leaving the loop over a stream, closing the response or collecting it closes the connection", function(c)
   kit.read_request(c)
   c:send "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"
   t.is_nil(c:recv())
@@ -249,12 +250,12 @@ end, function(http, url)
   t.eq(http:counts().open, 0)
 end)
 
-kit.test("text reads the rest of a stream", once(ok "abcdef"), function(http, url)
+kit.test("text returns the unread part of a stream", once(ok "abcdef"), function(http, url)
   local res = http:get(url, { stream = true })
   t.eq({ res:text(), res.body, http:counts().idle }, { "abcdef", "abcdef", 1 })
 end)
 
-kit.test("a limit may be any number from 0: a fraction, or infinite", function(c)
+kit.test("a limit may be 0, a fraction or infinite", function(c)
   local coded = require("lio.compress").encoder("gzip"):finish(("x"):rep(100))
   local head = kit.read_request(c)
   while head do
@@ -272,7 +273,7 @@ end, function(http, url)
   end
 end)
 
-kit.test("a streamed body is limited if its request sets a limit", once(ok "abcdef"), function(http, url)
+kit.test("a streamed body is limited only if the request sets a limit", once(ok "abcdef"), function(http, url)
   local res = http:get(url, { stream = true, limit = 5 })
   fails("too long", "larger", res:piece())
   fails("too long", "larger", res:piece())

@@ -1,4 +1,4 @@
--- examples/reverse_proxy.lua: in front of lio.webserver and of scripted servers.
+-- examples/reverse_proxy.lua in front of lio.webserver and of scripted servers.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -7,7 +7,8 @@ local netkit = require "tests.kit.net"
 local loop = require "lio.loop"
 local web = require "lio.webserver"
 
--- Runs `f(open, port)` with the proxy in front of `origin`, a port. `patience`: the timeout of the proxy, in seconds.
+-- Calls `f(open, port)` while the proxy, at `port`, forwards to the port `origin`. `open` returns a new connection to
+-- the proxy. `patience` is the proxy's timeout in seconds.
 local function with_proxy(origin, f, patience)
   local child <close> = t.spawn(("%s %s 0 http://127.0.0.1:%d %s"):format(t.lio(),
     t.quote(t.root .. "examples/reverse_proxy.lua"), origin, patience or ""))
@@ -45,7 +46,7 @@ local function scripted(name, handle, f, patience)
   end, { seconds = 30 })
 end
 
-proxied("requests and responses pass, without the fields of one connection", function(app)
+proxied("requests and responses are forwarded without the fields that concern only one connection", function(app)
   app:post("/a/:x", function(req, res)
     res:status(201):add_header("Set-Cookie", "a=1"):add_header("Set-Cookie", "b=2")
     local all = {}
@@ -77,7 +78,7 @@ end, function(open)
   t.eq(c:request("GET", "/none").status, 404)
 end)
 
-proxied("bodies of any length pass in pieces, in both directions at once", function(app)
+proxied("long bodies and chunked bodies are forwarded in both directions", function(app)
   app:put("/count", function(req)
     local count = 0
     for piece in req:stream() do count = count + #piece end
@@ -99,7 +100,7 @@ end, function(open)
   t.eq(#c:request("GET", "/long").body, 300 * 65536)
 end)
 
-scripted("a piece of a response is passed on before the next has arrived", function(c)
+scripted("a piece of a response is forwarded before the next piece has arrived", function(c)
   kit.read_request(c)
   c:send "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nearly\r\n"
   loop.wait "gate"
@@ -113,7 +114,7 @@ end, function(open)
   t.eq(c.c:recv(14), "4\r\nlate\r\n0\r\n\r\n")
 end)
 
-scripted("an upgrade becomes a tunnel, in which either side may send first and end first", function(c)
+scripted("after an upgrade, bytes are forwarded in both directions until the server closes", function(c)
   local head = kit.read_request(c)
   t.eq({ kit.field(head, "upgrade"), kit.field(head, "connection") }, { "websocket", "upgrade" })
   t.eq(kit.field(head, "sec-websocket-key"), "k")
@@ -137,7 +138,7 @@ end, function(open)
   end
 end)
 
-scripted("a server that closes early or responds with garbage is a bad gateway", function(c)
+scripted("the proxy responds with 502 if the server closes early or sends garbage", function(c)
   local head = kit.read_request(c)
   local what = head:match "/(%a+)"
   if what == "nonsense" then c:send "nonsense\r\n\r\n" end
@@ -151,14 +152,14 @@ end, function(open)
   t.eq({ c.c:recv "all" }, { "ab" })
 end)
 
-netkit.test("a server that cannot be connected to is a bad gateway", function()
+netkit.test("the proxy responds with 502 if it cannot connect to the server", function()
   with_proxy(netkit.dead_port(), function(open)
     local c = open()
     t.eq({ c:request("GET", "/").status, c:request("POST", "/", {}, "x").status }, { 502, 502 })
   end)
 end)
 
-scripted("a server that takes too long is a gateway timeout, before its head and after it", function(c)
+scripted("the proxy responds with 504 if the server takes too long, before its head or after it", function(c)
   local head = kit.read_request(c)
   if head:find "/head" then c:send "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" end
   if head:find "/part" then c:send "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab" end
@@ -170,13 +171,13 @@ end, function(open)
     t.eq({ r.status, r.body }, { 504, "Gateway Timeout\n" }, path)
   end
   t.eq(c:request("POST", "/silent", {}, "x").status, 504)
-  -- Once the response has begun, the client can only notice its end.
+  -- When the proxy has forwarded the head and a part of the body, it can only close the connection.
   c:head { "GET /part HTTP/1.1", "Host: x" }
   t.eq(c:read_head().status, 200)
   t.eq({ c.c:recv "all" }, { "ab" })
 end, 0.2)
 
-scripted("a refusal is passed on while the body still arrives", function(c)
+scripted("a refusal is forwarded while the body is still arriving", function(c)
   c:recv("until", "\r\n\r\n")
   c:send "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n"
   c:wait_closed(5)

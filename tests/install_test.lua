@@ -1,5 +1,5 @@
--- Installed files work in the place where they are installed: `make install PREFIX=` and LuaRocks.
--- The builds are up to date when this suite runs, so cargo only checks them.
+-- The executable and the module work where `make install PREFIX=` and LuaRocks install them. The builds are up to date
+-- when this suite runs, so cargo only checks them.
 
 local t = require "tests.kit"
 
@@ -8,7 +8,8 @@ local in_checkout = "cd " .. t.quote(t.root) .. " && unset MAKEFLAGS MFLAGS MAKE
 local check = t.write(t.tmp() .. "/check.lua",
   "print(package.searchpath('lio', package.cpath), type(require 'lio'.create), type(require 'lio.socket'.create))")
 
--- In a new state: it must not load files of the repository, or files that are installed on this machine.
+-- Runs `check` in a stock interpreter that finds C modules only in `cpath`, not in the repository and not in the
+-- folders of the system.
 local function stock(cpath)
   return t.run(string.format("env LUA_PATH=none LUA_CPATH=%s/?.so lua5.4 %s", t.quote(cpath), check))
 end
@@ -21,7 +22,7 @@ local function commands(target)
 end
 
 if lua == "5.4" then
-  t.test("make install puts the executable and the module below PREFIX, and both load", function()
+  t.test("make install installs the executable and the module below PREFIX, and both work", function()
     local prefix = t.tmp()
     local built = t.run(in_checkout .. "make install PREFIX=" .. prefix)
     t.eq(built.code, 0, built.err)
@@ -40,8 +41,9 @@ if lua == "5.4" then
       { out = tree .. "/lib/lua/5.4/lio.so\tfunction\tfunction\n", err = "", code = 0 })
   end)
 
-  -- An unload would destroy its thread-locals, and threads may outlive the interpreter that loaded it.
-  t.test("the shared object stays in memory when the interpreter has closed it", function()
+  -- If the shared object were unloaded, its thread-locals would be destroyed, and its threads may outlive the
+  -- interpreter.
+  t.test("the shared object stays in memory after the interpreter has closed it", function()
     local program = t.write(t.tmp() .. "/closed.lua", [[
       require "lio"
       local libraries = debug.getregistry()._CLIBS
@@ -69,7 +71,7 @@ t.test("the modules of the two Lua versions are built side by side", function()
   t.is_nil(five:find("build/lio.so", 1, true))
 end)
 
--- A process that loads or installs a file while make writes it gets the old file or the new one.
+-- A process that loads or installs a file while make writes it must get either the old file or the new file.
 t.test("files that other processes may load are replaced only by a rename", function()
   local text = commands "rock LUA=5.4"
   for _, path in ipairs { "build/lio.so", "build/ltask.so", "build/rock/lio.so" } do

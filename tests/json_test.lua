@@ -1,5 +1,5 @@
--- lio.json: values that encode writes and refuses, texts that decode reads and refuses (RFC 8259), and both with random
--- input. JSON_SEED=N repeats a random run.
+-- lio.json: the values that encode writes and refuses, the texts that decode reads and refuses (RFC 8259), and both
+-- functions with random input. JSON_SEED=N repeats a random run.
 
 local t = require "tests.kit"
 local json = require "lio.json"
@@ -16,7 +16,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- encode
 
-t.test("scalars", function()
+t.test("encode writes booleans, nil, json.null and strings", function()
   t.eq(json.encode(true), "true")
   t.eq(json.encode(false), "false")
   t.eq(json.encode(nil), "null")
@@ -25,7 +25,7 @@ t.test("scalars", function()
   t.eq(json.encode "", '""')
 end)
 
-t.test("integers are written exactly, floats shortest and recognisable as floats", function()
+t.test("integers are written exactly, floats as the shortest text that is still a float", function()
   t.eq(json.encode(0), "0")
   t.eq(json.encode(math.maxinteger), "9223372036854775807")
   t.eq(json.encode(math.mininteger), "-9223372036854775808")
@@ -37,7 +37,7 @@ t.test("integers are written exactly, floats shortest and recognisable as floats
   t.eq(json.encode(5e-324), "5e-324")
 end)
 
-t.test("strings: only the characters that must be escaped are escaped", function()
+t.test("only those characters of a string that must be escaped are escaped", function()
   t.eq(json.encode 'a"b\\c/d', [["a\"b\\c/d"]])
   t.eq(json.encode "\b\t\n\f\r", [["\b\t\n\f\r"]])
   t.eq(json.encode "\0\1\31 \127", '"\\u0000\\u0001\\u001f \127"')
@@ -70,7 +70,7 @@ t.test("an empty table is an object unless it is marked as an array", function()
   t.eq(json.encode { list = json.array { 1 } }, '{"list":[1]}')
 end)
 
-t.test("array returns its argument, takes a marked table, refuses one with a metatable", function()
+t.test("array returns its argument, accepts a marked table, and refuses a table with another metatable", function()
   local list = { 1 }
   t.ok(rawequal(json.array(list), list))
   t.ok(rawequal(json.array(list), list))
@@ -90,13 +90,13 @@ t.test("sort writes the keys of every object in the order of their bytes", funct
   t.eq(json.encode({ a = 1 }, { sort = false }), '{"a":1}')
 end)
 
-t.test("metamethods are ignored: tables are read raw", function()
+t.test("encode ignores metamethods", function()
   local trap = function() error "called" end
   local value = setmetatable({ 1 }, { __index = trap, __len = trap, __pairs = trap })
   t.eq(json.encode(value), "[1]")
 end)
 
-t.test("values without a JSON text are refused by name and place", function()
+t.test("an error for a value that JSON cannot represent names its type and its place", function()
   local cases = {
     { print, "json: cannot encode a function$" },
     { { users = { {}, {}, { name = print } } }, "cannot encode a function at %.users%[3%]%.name$" },
@@ -128,10 +128,10 @@ t.test("values without a JSON text are refused by name and place", function()
     t.raises("json: .*" .. case[2]:gsub("^json: ", ""), json.encode, case[1])
     t.raises(case[2], json.encode, case[1], { sort = true })
   end
-  t.eq(json.encode { 1 }, "[1]", "works after failures")
+  t.eq(json.encode { 1 }, "[1]", "encode works after failures")
 end)
 
-t.test("an error names the line of the caller and stays within a bounded length", function()
+t.test("an error names the line of the caller and has at most 500 bytes", function()
   local e = t.raises("json_test%.lua:%d+: json: cannot", function() json.encode { print } end)
   t.ok(#e < 500)
   local long = print
@@ -139,7 +139,7 @@ t.test("an error names the line of the caller and stays within a bounded length"
   t.ok(#t.raises("cannot encode a function at", json.encode, long) <= 500)
 end)
 
-t.test("nesting is limited, cycles are caught", function()
+t.test("encode limits the depth of nesting, so cycles are errors", function()
   t.eq(json.encode(nested(DEPTH)), ("["):rep(DEPTH) .. ("]"):rep(DEPTH))
   t.raises("excessive nesting", json.encode, nested(DEPTH + 1))
   local cycle = { name = "x" }
@@ -150,7 +150,7 @@ t.test("nesting is limited, cycles are caught", function()
   t.raises("excessive nesting", json.encode, list)
 end)
 
-t.test("an array whose elements are partly in the hash part is written once, even when nested", function()
+t.test("nested arrays whose elements are partly in the hash part are encoded in linear time", function()
   -- A traversal that restarts for each of these arrays would take 2^100 steps.
   local value = 1
   for _ = 1, 100 do
@@ -161,7 +161,7 @@ t.test("an array whose elements are partly in the hash part is written once, eve
   t.eq(json.encode(value), ("["):rep(100) .. "1" .. (",2,3,4]"):rep(100))
 end)
 
-t.test("misuse of encode raises", function()
+t.test("wrong arguments of encode raise errors", function()
   t.raises("bad argument #1 to '[%w.]*encode' %(value expected%)", json.encode)
   t.raises("bad argument #2 to '[%w.]*encode' %(table expected, got string%)", json.encode, 1, "x")
 end)
@@ -179,7 +179,7 @@ t.test("decode reads every kind of value", function()
   t.is_nil(getmetatable(json.decode "{}"), "objects have no metatable")
 end)
 
-t.test("arrays stay arrays after a round trip, even empty ones and those that become empty", function()
+t.test("a decoded array is encoded as an array, even if it is or becomes empty", function()
   for _, text in ipairs {
     "[]", "{}", '{"items":[]}', "[[],{},[[]]]", '{"a":{"b":[{"c":[]}]},"d":{}}', "[1,[2,[3]]]",
   } do
@@ -195,7 +195,7 @@ t.test("arrays stay arrays after a round trip, even empty ones and those that be
   t.ok(rawequal(json.array(value.items), value.items))
 end)
 
-t.test("a decoded array with string keys is refused by name, unless its mark is removed", function()
+t.test("a decoded array that gets a string key is refused, unless its metatable is removed", function()
   local value = json.decode '{"items":[]}'
   value.items.name = "x"
   t.raises('json: cannot encode an array with the key "name" at %.items$', json.encode, value)
@@ -203,7 +203,7 @@ t.test("a decoded array with string keys is refused by name, unless its mark is 
   t.eq(json.encode(value), '{"items":{"name":"x"}}')
 end)
 
-t.test("integers of 64 bits are Lua integers, all other numbers floats", function()
+t.test("decode returns integers of 64 bits as Lua integers, and all other numbers as floats", function()
   local function is(text, want)
     local got = json.decode(text)
     t.eq(got, want, text)
@@ -223,13 +223,13 @@ t.test("integers of 64 bits are Lua integers, all other numbers floats", functio
   is("1e-400", 0.0)
 end)
 
-t.test("escapes, surrogate pairs and NUL in strings", function()
+t.test("decode reads escapes, surrogate pairs and NUL in strings", function()
   t.eq(json.decode [["\"\\\/\b\f\n\r\t"]], '"\\/\b\f\n\r\t')
   t.eq(json.decode [["\u0041\u00e9\u20AC\ud83d\ude00\u0000x"]], "Aé€😀\0x")
   t.eq(json.decode '{"\\u0061":1}', { a = 1 })
 end)
 
-t.test("the last of several equal keys is used", function()
+t.test("if an object has equal keys, decode uses the last value", function()
   t.eq(json.decode '{"a":1,"b":0,"a":2,"\\u0061":3}', { a = 3, b = 0 })
 end)
 
@@ -256,7 +256,7 @@ t.test("texts that RFC 8259 does not allow are refused", function()
   end
 end)
 
-t.test("a failure has the position, and reports whether only the end is missing", function()
+t.test("a failure of decode has a position, and a different code if only the end is missing", function()
   local _, message, code = json.decode '{\n  "a": 1,\n  "b": x\n}'
   t.ok(message:find "line 3 column 8$", message)
   t.eq(code, "invalid")
@@ -266,7 +266,7 @@ t.test("a failure has the position, and reports whether only the end is missing"
   t.eq(select("#", json.decode ""), 3)
 end)
 
-t.test("decode limits nesting as encode does", function()
+t.test("decode has the same limit of nesting as encode", function()
   local function text(depth) return ("["):rep(depth) .. ("]"):rep(depth) end
   t.ok(json.decode(text(DEPTH)))
   local value, message = json.decode(text(DEPTH + 1))
@@ -276,7 +276,7 @@ t.test("decode limits nesting as encode does", function()
   t.is_nil((json.decode(('{"a":'):rep(1000000))))
 end)
 
-t.test("misuse of decode raises", function()
+t.test("wrong arguments of decode raise errors", function()
   t.raises("bad argument #1 to '[%w.]*decode' %(string expected, got table%)", json.decode, {})
   t.raises("bad argument #1 to '[%w.]*decode' %(string expected, got no value%)", json.decode)
   t.raises("bad argument #2 to '[%w.]*decode' %(table expected, got number%)", json.decode, "1", 1)
@@ -300,8 +300,8 @@ t.test("a finalizer that runs during a call may call encode and decode", functio
   end
   local outer = {}
   for i = 1, 200 do outer[i] = { id = i, name = "outer " .. i, tags = { "a" .. i, "b" } } end
-  -- The calls below make garbage, so most finalizers run during a call. (The generational mode of Lua 5.4.4 does not
-  -- collect for a long time after a big string.)
+  -- The calls below create garbage, so most finalizers run during a call. (In generational mode, Lua 5.4.4 seldom
+  -- collects after a big string.)
   local mode = collectgarbage "incremental"
   collectgarbage()
   local text = json.encode(outer)
@@ -315,7 +315,7 @@ t.test("a finalizer that runs during a call may call encode and decode", functio
   t.ok(runs > 20, "finalizers ran: " .. runs)
 end)
 
-t.test("a big text is not kept after the call", function()
+t.test("encode releases the memory of a big text after the call", function()
   local function resident()
     collectgarbage()
     collectgarbage()
@@ -328,7 +328,7 @@ t.test("a big text is not kept after the call", function()
   local before = resident()
   if not before then return end
   t.eq(#json.encode(("x"):rep(64 << 20)), (64 << 20) + 2)
-  -- Pages have 4 KiB or more: 8192 pages are at least half of the written text.
+  -- A page has at least 4 KiB, so 8192 pages are at least half of the size of the written text.
   t.ok(resident() - before < 8192, "resident pages grew")
   t.eq(json.encode { 1 }, "[1]")
 end, { resident = true })
@@ -385,7 +385,7 @@ local function exact(a, b, where)
   for k in pairs(b) do t.ok(a[k] ~= nil, where) end
 end
 
-t.test("an encoded value decodes to the same value, types included (random)", function()
+t.test("an encoded value decodes to the same value with the same types (random)", function()
   for round = 1, 3000 do
     local where = "seed " .. seed .. " round " .. round
     local value = random_value(5)
@@ -398,7 +398,7 @@ t.test("an encoded value decodes to the same value, types included (random)", fu
   end
 end)
 
--- Removes, duplicates or changes one byte of a text, or cuts the text there.
+-- Removes, duplicates or changes a random byte of a text, or truncates the text before it.
 local function damage(text)
   local at = random(#text)
   local head, byte, tail = text:sub(1, at - 1), text:sub(at, at), text:sub(at + 1)
@@ -409,7 +409,7 @@ local function damage(text)
   return head
 end
 
-t.test("any bytes decode to a value that can be encoded, or fail (random)", function()
+t.test("decode of any bytes fails or returns a value that can be encoded (random)", function()
   local signs <const> = '{}[]:,"\\u0019.eE+-truefalsn \n'
   local refused, taken = 0, 0
   for round = 1, 20000 do
@@ -434,10 +434,10 @@ t.test("any bytes decode to a value that can be encoded, or fail (random)", func
       taken = taken + 1
     end
   end
-  t.ok(refused > 1000 and taken > 1000, "both happen: " .. refused .. ", " .. taken)
+  t.ok(refused > 1000 and taken > 1000, "refused and accepted texts: " .. refused .. ", " .. taken)
 end)
 
-t.test("any value encodes or raises a string (random)", function()
+t.test("encode of any value returns a string or raises one (random)", function()
   local odd = { print, 0 / 0, 1 / 0, "\255", io.stdout, coroutine.create(print), { 1, nil, 3 }, { 1, a = 1 } }
   local keys = { 0, -1, 3, 2.5, true, "\128", print }
   for round = 1, 5000 do

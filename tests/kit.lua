@@ -66,7 +66,7 @@ local function show_value(v, seen, out)
   out[#out + 1] = #keys > 0 and " }" or "}"
 end
 
---- Formats a value for a failure message: tables with sorted keys, long strings cut.
+--- Formats a value for a failure message. The keys of tables are sorted, and long strings are truncated.
 function kit.show(v)
   local out = {}
   show_value(v, {}, out)
@@ -77,7 +77,7 @@ end
 local function same(a, b, seen)
   if a == b or (a ~= a and b ~= b) then return true end
   if type(a) ~= "table" or type(b) ~= "table" then return false end
-  -- A pair that contains itself is equal unless another value differs.
+  -- `a` contains itself, and its comparison with `b` is already in progress.
   if seen[a] == b then return true end
   seen[a] = b
   for k, v in pairs(a) do
@@ -176,7 +176,7 @@ local function describe_descriptors(fds)
   return table.concat(what, ", ")
 end
 
--- Another thread of the process may be closing a descriptor, so the check is repeated for 0.2 s of CPU time.
+-- Another thread of the process may be closing a descriptor, so the check is repeated for up to 0.2 s of CPU time.
 local function leaked_since(before)
   local deadline = os.clock() + 0.2
   while true do
@@ -246,15 +246,15 @@ local function remove_folders()
   folders = {}
 end
 
--- A suite that fails with an error does not reach finish(); then the end of the Lua state removes the folders.
+-- If a suite ends with an error, it does not call finish(). This finalizer then removes the folders.
 kit.on_exit = setmetatable({}, { __gc = remove_folders })
 
---- A string as one word of a shell command.
+--- Returns `s` quoted as one word of a shell command.
 function kit.quote(s)
   return "'" .. s:gsub("'", "'\\''") .. "'"
 end
 
---- Makes an empty folder, which is removed with its content at the end of the suite. Returns its path.
+--- Creates an empty folder, which is removed with its content when the suite ends. Returns its path.
 function kit.tmp()
   local p = assert(io.popen "mktemp -d")
   local path = p:read "l"
@@ -274,12 +274,12 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Other processes
 
--- A command with a slash is a path, which must not depend on the current folder.
+-- Returns a command that works in any folder. If `name` has a slash, it is a path, and the result is absolute.
 local function command(name) return name:find "/" and absolute(name) or name end
 
---- The shell command that runs a script in the interpreter that runs this suite, in any folder: append
--- " script.lua arguments". It is one simple command, so `exec` can precede it. `lua_path` replaces the package.path
--- of this suite.
+--- Returns the shell command of the interpreter that runs this suite. To run a script, append " script.lua arguments".
+-- The command works in any folder, and is one simple command, so `exec` can precede it. The script's package.path is
+-- `lua_path` (default: this suite's package.path).
 function kit.lio(lua_path)
   local host = os.getenv "LIO_HOST"
   if host then
@@ -294,15 +294,15 @@ function kit.lio(lua_path)
   }, " ")
 end
 
---- The path of the `lio` executable, in either host.
+--- Returns the path of the `lio` executable, in either host.
 function kit.bin() return absolute(os.getenv "LIO_BIN" or root .. "target/release/lio") end
 
---- Runs a shell command until it ends. `stdin`: the string that it reads (default: empty).
--- Returns a table: `out`, `err` (strings), `code` (exit code), `signal` (number, or nil).
+--- Runs a shell command until it ends. `stdin` is its standard input, a string (default: empty). Returns a table:
+-- `out`, `err` (strings), `code` (exit code), `signal` (number, or nil).
 function kit.run(cmd, stdin)
   local dir = kit.tmp()
   kit.write(dir .. "/in", stdin or "")
-  -- Because of the newline before the brace, `cmd` may end in a comment or have several commands.
+  -- Because of the newline before the brace, `cmd` may end with a comment or contain several commands.
   local _, how, code = os.execute(string.format(
     "{ %s\n} <%s/in >%s/out 2>%s/err", cmd, dir, dir, dir))
   local result = {
@@ -311,7 +311,7 @@ function kit.run(cmd, stdin)
     code = how == "exit" and code or nil,
     signal = how == "signal" and code or nil,
   }
-  -- The inner shell reports a child killed by a signal as 128 + its number.
+  -- The inner shell reports a child that was killed by a signal as 128 + the number of the signal.
   if result.code and result.code > 128 then result.signal = result.code - 128 end
   os.execute("rm -rf " .. dir)
   folders[#folders] = nil
@@ -321,14 +321,14 @@ end
 local Child = {}
 Child.__index = Child
 
---- Returns the next line that the child prints, without its newline; nil at the end.
+--- Returns the next line that the child prints, without its newline, or nil at the end of the output.
 function Child:line() return self.pipe:read "l" end
 
 --- Returns the remaining output of the child.
 function Child:all() return self.pipe:read "a" end
 
---- Reads lines until one matches the pattern; returns its captures (or the match). Raises an error
--- with the lines that were read if the child ends before.
+--- Reads lines until one matches the pattern. Returns its captures, or the match if the pattern has none. If the child
+-- ends first, raises an error that contains the lines.
 function Child:expect(pattern)
   local read = {}
   for line in function() return self:line() end do
@@ -339,7 +339,7 @@ function Child:expect(pattern)
     .. "; it printed:\n" .. table.concat(read, "\n"), 2)
 end
 
---- Sends a signal, by name (default "TERM").
+--- Sends the child the signal with this name (default "TERM").
 function Child:kill(signal)
   os.execute(string.format("kill -%s %d 2>/dev/null", signal or "TERM", self.pid))
 end
@@ -353,7 +353,7 @@ function Child:close()
   return self.code, self.signal
 end
 
---- Ends the child by a signal (default "TERM") and waits. Returns the same as close().
+--- Sends the child a signal (default "TERM") and waits until it ends. Returns the same values as close().
 function Child:stop(signal)
   if self.pipe then self:kill(signal) end
   return self:close()
@@ -367,9 +367,9 @@ Child.__close = function(self)
 end
 Child.__gc = Child.__close
 
---- Starts one simple command (no `;`, no `|`, no leading `X=1`: use `env`) with empty standard input. Its output and
--- its errors can be read line by line. Returns the child; `child.pid` is its process id. Declare it `<close>`, so that
--- it is stopped if the test fails.
+--- Starts one simple command (no `;`, no `|`, no leading `X=1`: use `env`) with empty standard input. Returns the
+-- child, whose methods read its standard output and standard error line by line; `child.pid` is its process id. Declare
+-- the variable `<close>`, so that the child is stopped if the test fails.
 function kit.spawn(cmd)
   local pipe = assert(io.popen("echo $$; exec " .. cmd .. " </dev/null 2>&1", "r"))
   local pid = tonumber(pipe:read "l")

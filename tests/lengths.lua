@@ -3,7 +3,7 @@
 --
 --   lua tests/lengths.lua [FILE …]     all Lua files of lualib by default; exits with 1 if something is too long
 --
--- A longer file gives the reason in one of its first ten lines, after `-- More than 400 lines: `.
+-- A file with more lines must give the reason in one of its first ten lines, after `-- More than 400 lines: `.
 
 local FUNCTION <const>, FILE <const> = 60, 400
 local HEAD <const> = 10
@@ -33,7 +33,7 @@ local function check_file(path)
   end
 end
 
--- The listing has a line for each function: `function <path:first,last> (…`. The main function is not among them.
+-- The listing has a line for each function except the main function: `function <path:first,last> (…`.
 local function check_functions(path)
   local listing = lines_of(("luac%s -p -l '%s'"):format(_VERSION:match "%d%.%d", path))
   assert(#listing > 0, "luac cannot read " .. path)

@@ -1,5 +1,5 @@
--- lio.loop and signals: graceful ends by SIGINT and SIGTERM, handlers, and the host's handlers, which are restored.
--- Each test runs a child process of the same host, which writes its progress to its output.
+-- lio.loop and signals: graceful ends with SIGINT and SIGTERM, handlers of the program, and the handlers of the host,
+-- which are restored. Most tests run a child process of the same host, which prints its progress.
 
 local t = require "tests.kit"
 local loop = require "lio.loop"
@@ -26,7 +26,7 @@ local server <const> = [[
 ]]
 
 for _, name in ipairs { "INT", "TERM" } do
-  t.test("SIG" .. name .. ": running handlers answer, then run returns and the exit code is 0", function()
+  t.test("SIG" .. name .. ": running handlers respond, then run returns and the exit code is 0", function()
     local c <close> = child("GRACE_NEEDED = 0.2\n" .. server .. "loop.run(main) print 'after run'")
     local port = tonumber(c:expect "^port (%d+)$")
     local s <close> = t.ok(socket.create "tcp")
@@ -42,7 +42,7 @@ end
 t.test("a second signal ends the loop at once", function()
   local c <close> = child("GRACE_NEEDED = 30\n" .. server .. [[
     loop.on_stop(function()
-      loop.sleep(0.25) -- sooner it would be the same signal
+      loop.sleep(0.25) -- a signal that arrives sooner counts as the same one
       print "stopping"
       loop.sleep(30)
     end)
@@ -59,7 +59,7 @@ t.test("a second signal ends the loop at once", function()
   t.eq(c:close(), 0)
 end)
 
-t.test("loop.signal runs its function as a task, each time, with the signal's name", function()
+t.test("loop.signal runs its function as a task with the name of each signal", function()
   local c <close> = child [[
     local loop = require "lio.loop"
     io.stdout:setvbuf "no"
@@ -84,7 +84,7 @@ t.test("loop.signal runs its function as a task, each time, with the signal's na
   t.eq(c:close(), 0)
 end)
 
-t.test("a handler of SIGTERM replaces the graceful end until it is removed", function()
+t.test("a handler of SIGTERM replaces the graceful end until the handler is removed", function()
   local c <close> = child [[
     local loop = require "lio.loop"
     io.stdout:setvbuf "no"
@@ -106,7 +106,7 @@ t.test("a handler of SIGTERM replaces the graceful end until it is removed", fun
   t.eq(c:close(), 0)
 end)
 
-t.test("after run a signal has its former effect", function()
+t.test("after run, a signal has the same effect as before run", function()
   local c <close> = child [[
     local loop = require "lio.loop"
     io.stdout:setvbuf "no"
@@ -121,7 +121,7 @@ t.test("after run a signal has its former effect", function()
   t.ok(ended_by == 15 or code == 143, "code " .. tostring(code) .. ", signal " .. tostring(ended_by))
 end)
 
-t.test("a signal that comes in the middle of a long run of tasks is not lost", function()
+t.test("a signal that arrives while tasks run is not lost", function()
   local seen
   loop.run(function()
     loop.signal("SIGUSR1", function(name) seen = name end)

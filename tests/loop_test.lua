@@ -1,4 +1,4 @@
--- lio.loop: run's results and errors, timers, deadlock, stop. Signals are in tests/loop_signal_test.lua.
+-- lio.loop: results and errors of run, timers, deadlocks, stop. tests/loop_signal_test.lua tests signals.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -9,12 +9,12 @@ local driver = require "lio.net.driver"
 
 local now <const> = lio.now
 
-t.test("run returns the results of its function, nils included", function()
+t.test("run returns the results of its function, including nils", function()
   t.eq(table.pack(loop.run(function(...) return nil, ..., nil end, 1, 2)), { nil, 1, nil, n = 3 })
   t.eq(table.pack(loop.run(function() end)), { n = 0 })
 end)
 
-t.test("run returns when the last task has ended, not when its function has", function()
+t.test("run returns when the last task has ended, not when its function has returned", function()
   local ended = false
   local result = loop.run(function()
     loop.fork(function()
@@ -27,7 +27,7 @@ t.test("run returns when the last task has ended, not when its function has", fu
   t.eq(ended, true)
 end)
 
-t.test("an error in run's function ends the loop and is raised with its traceback", function()
+t.test("an error in run's function ends the loop, and run raises it with its traceback", function()
   local closed = false
   local message = t.raises("loop_test.lua:%d+: it broke", loop.run, function()
     loop.fork(function()
@@ -38,11 +38,11 @@ t.test("an error in run's function ends the loop and is raised with its tracebac
     error "it broke"
   end)
   t.ok(message:find("stack traceback:", 1, true), message)
-  t.eq(closed, true, "the other tasks are ended")
+  t.eq(closed, true, "the other task has ended")
   local object = { 1 }
   local ok, problem = pcall(loop.run, function() error(object) end)
   t.eq(ok, false)
-  t.ok(rawequal(problem, object), "an error object is raised as it is")
+  t.ok(rawequal(problem, object), "an error object is raised unchanged")
 end)
 
 t.test("the loop runs again after an error, and cannot be nested", function()
@@ -55,17 +55,17 @@ t.test("the loop runs again after an error, and cannot be nested", function()
   end), 5)
 end)
 
-netkit.test("sleep never ends early, and its timer is not set later", function()
+netkit.test("sleep does not return before its time, and its timer is not set to a later time", function()
   for _, seconds in ipairs { 0.001, 0.01, 0.05, 0.0105 } do
     local before = now()
     loop.sleep(seconds)
     local slept = now() - before
     t.ok(slept >= seconds, slept .. " of " .. seconds)
   end
-  -- Before the test's own timer of 60 s.
+  -- The timer of this sleep expires before the test's own timer of 60 s.
   local co = loop.fork(loop.sleep, 30)
   netkit.settle()
-  t.ok(driver.of(loop.net).timers:next() <= 30, "it would sleep too long")
+  t.ok(driver.of(loop.net).timers:next() <= 30, "the sleep would be too long")
   loop.kill(co)
 end)
 
@@ -117,9 +117,9 @@ netkit.test("sleep takes only a number", function()
   t.raises("bad argument #2 to 'timeout'", loop.timeout, 1, "f")
 end)
 
-netkit.test("timers fire in the order of their times, and those of one time in the order of their calls", function()
+netkit.test("timers fire in the order of their times, or of their calls if the times are equal", function()
   local seen, set
-  -- Repeated if they were not set at almost the same time.
+  -- Sets the timers again if they were not set at almost the same time.
   repeat
     local mine = {}
     seen, set = mine, now()
@@ -131,7 +131,7 @@ netkit.test("timers fire in the order of their times, and those of one time in t
   t.eq(seen, { 5, 2, 4, 3, 1 })
 end)
 
-netkit.test("cancel keeps a timeout from firing, once", function()
+netkit.test("cancel prevents a timeout from firing, and returns true only once", function()
   local fired = 0
   local id = loop.timeout(0.01, function() fired = fired + 1 end)
   t.eq(loop.cancel(id), true)
@@ -139,7 +139,7 @@ netkit.test("cancel keeps a timeout from firing, once", function()
   local other = loop.timeout(0, function() fired = fired + 10 end)
   loop.sleep(0.02)
   t.eq(fired, 10)
-  t.eq(loop.cancel(other), false, "it has fired")
+  t.eq(loop.cancel(other), false, "the timeout has fired")
   t.eq(loop.cancel(12345), false)
 end)
 
@@ -160,7 +160,7 @@ netkit.test("a hundred thousand timers, most of them cancelled, fire in order", 
   local last, fired, disorder, ids = 0, 0, 0, {}
   for i = 1, 100000 do
     local seconds = (i * 7919 % 1000) / 10000
-    -- The queue reads the clock between these two.
+    -- The timer queue reads the clock after `earliest` and before `latest` is computed.
     local earliest, latest = now() + seconds, nil
     ids[i] = loop.timeout(seconds, function()
       if latest < last then disorder = disorder + 1 end
@@ -186,7 +186,7 @@ t.test("if nothing can wake the tasks, run raises and shows where they wait", fu
   t.ok(message:find "loop_test.lua:%d+: in function <", message)
 end)
 
-t.test("stop ends run: hooks run with the grace, then the remaining tasks are closed", function()
+t.test("stop calls the hooks with the grace, then closes the remaining tasks and ends run", function()
   local seen = {}
   local result = table.pack(loop.run(function()
     local _ <close> = setmetatable({}, { __close = function() seen[#seen + 1] = "closed" end })
@@ -221,7 +221,7 @@ t.test("a second stop does not wait for the hooks", function()
   t.eq(waited, false)
 end)
 
-t.test("a hook that raises does not keep the loop from ending", function()
+t.test("the loop ends even if a hook raises an error", function()
   local r = t.run(t.lio() .. " " .. t.quote(t.write(t.tmp() .. "/s.lua", [[
     local loop = require "lio.loop"
     loop.run(function()
@@ -240,7 +240,7 @@ t.test("stop outside run does nothing", function()
   t.eq(loop.run(function() loop.sleep(0) return "ran" end), "ran")
 end)
 
-netkit.test("a killed sleeper and a killed receiver leave nothing that wakes others", function()
+netkit.test("tasks that are killed while they sleep or receive do not affect later waits", function()
   local a, b = netkit.pair()
   local _ <close> = netkit.closing(a, b)
   local sleeper = loop.fork(function() loop.sleep(1) end)

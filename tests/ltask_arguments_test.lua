@@ -1,13 +1,13 @@
--- Every public function of `ltask` with wrong arguments: with none, and with each wrong value in each position. A call
--- either succeeds or raises an error at the line of the call, which names the function as it was called.
+-- Calls every public function of `ltask` with wrong arguments: with none, and with each wrong value in each position. A
+-- call either succeeds or raises an error at the line of the call, which names the function as it was called.
 --
--- A service compiles each call from text, so that Lua knows the names, and runs it in a separate task.
+-- A service compiles each call from a string, so that Lua knows the names, and runs it in a separate task.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- The calls, with correct arguments. `only`: the last position that gets wrong values. `waits`: the call may never
--- return, and is killed then. `ends`: without arguments the call ends its own task.
+-- The calls, with correct arguments. `only` is the last position that gets wrong values. With `waits`, the call may
+-- never return, and its task is then killed. With `ends`, the call ends its own task if it has no arguments.
 local CALLS <const> = [[
 local CALLS <const> = {
   { "ltask.call", "peer", "'echo'", "1" }, { "ltask.send", "peer", "'echo'", "1" },
@@ -40,12 +40,12 @@ local CALLS <const> = {
   { "ltask.message_receipt" },
   { "ltask.log.info", "'x'" }, { "ltask.log.error", "'x'" }, { "print", "'x'" }, { "require", "'ltask'" },
   { "coroutine.resume", "co" }, { "coroutine.wrap", "noop" }, { "coroutine.status", "co" },
-  -- Since Lua 5.5 it closes the running coroutine by default.
+  -- Since Lua 5.5, a call without arguments closes the running coroutine.
   { "coroutine.close", "co", ends = _VERSION ~= "Lua 5.4" },
 }
 ]]
 
--- The calls of `lio.net.remote`, and its objects.
+-- The functions of `lio.net.remote`, and the methods of its objects.
 local REMOTE_CALLS <const> = [[
 local CALLS <const> = {
   { "api.wrap", "nil" }, { "api.listen", "'127.0.0.1'", "0", "{}" }, { "api.bind", "'127.0.0.1'", "0", "{}" },
@@ -72,10 +72,10 @@ for _, one in ipairs(CALLS) do one.waits = true end
 -- Names of docs/ltask.md that are not tested, with the reason.
 local LEFT_OUT <const> = {
   quit = "ends the service; takes no arguments",
-  recv_message = "takes messages from the service library; takes no arguments",
-  poplog = "takes entries from the logger; takes no arguments",
-  schedule_message = "for the main function, which is the library's here; takes no arguments",
-  eventinit = "moves the service to a thread of its own; takes no arguments",
+  recv_message = "removes messages that the service library would handle; takes no arguments",
+  poplog = "removes entries that the logger would write; takes no arguments",
+  schedule_message = "only the service library's main function may call it; takes no arguments",
+  eventinit = "moves the service to its own thread; takes no arguments",
   eventreset = "needs eventinit; takes no arguments",
   mainthread_enter = "moves the service to the main thread; takes no arguments",
   mainthread_leave = "moves the service off the main thread; takes no arguments",
@@ -91,7 +91,7 @@ local WRONG <const> = {
   "nil", "true", "-1", "2.5", "0/0", "1/0", "-1/0", "1e300", "math.maxinteger", "math.mininteger", "''", "'x'",
   "'\\0\\255'", "{}", "{ x = 1 }", "{ 1, 'x' }", "noop", "co", "io.stdout",
 }
--- Errors that are not about arguments, with texts that programs may depend on.
+-- Errors that are not about arguments, whose messages programs may depend on.
 local KNOWN <const> = {
   "^program:1: Unsupport type %w+ to serialize$", "^program:1: No receipt$", "^program:1: Can't send message: ",
   "^program:1: module '[^\n]*' not found:", "^{service:%d+} is dead$", "^service %d+ %(%w+%) has no request '[^\n]*'$",
@@ -150,7 +150,7 @@ local function judge(text, name, err)
   local named = "%f[%w_]" .. name .. "%f[^%w_]"
   if type(err) == "string" then
     if is_known(err) or err:find "^program:1: " and err:find(named) then return end
-  -- Another service's error, with the line of the call in its traceback.
+  -- An error of another service, whose traceback contains the line of the call.
   elseif type(err) == "table" and err.message and shown:find("program:1:", 1, true) and shown:find(named) then
     if not err.message:find "^[^\n]-%.lua:%d+:" then return end
   end
@@ -160,7 +160,7 @@ end
 
 local function try(text, name, waits)
   calls = calls + 1
-  -- The values are made first: some of them wait.
+  -- Creates the values first, because creating some of them waits.
   local env = new_env()
   for what in text:gmatch "%a[%w_]*" do
     if MAKE[what] then local _ = env[what] end
@@ -213,7 +213,7 @@ local function walk(one)
   end
   local object = call:match "^(.*):"
   if not object then return end
-  -- With a dot instead of the colon.
+  -- Calls the method with a dot, and with a wrong value as its object.
   for _, wrong in ipairs(WRONG) do
     local args = table.concat({ wrong, table.unpack(right) }, ", ")
     try(("%s.%s(%s)"):format(object, name, args), name, one.waits)
@@ -223,7 +223,8 @@ end
 for _, one in ipairs(CALLS) do walk(one) end
 ]]
 
--- Fields of `spawn_service`, `net.remote`, and the request `start` of `lio.webservice`.
+-- Tries wrong fields of `spawn_service`, wrong arguments of `net.remote`, and wrong fields of the request `start` of
+-- `lio.webservice`.
 local OTHERS <const> = [[
 for _, field in ipairs { "name", "args", "label", "source", "initfunc", "chunkname", "worker_id", "unique" } do
   local name = field == "name" and "" or "name = 'other', "
@@ -233,7 +234,7 @@ for _, field in ipairs { "name", "args", "label", "source", "initfunc", "chunkna
 end
 for _, wrong in ipairs(WRONG) do try(("net.remote(%s)"):format(wrong), "remote") end
 
--- No value starts a server, because the folder does not exist.
+-- No call starts a server, because the folder does not exist.
 local start <const> = "ltask.call(web, 'start', %s)"
 for _, wrong in ipairs(WRONG) do try(start:format(wrong), "start") end
 for _, field in ipairs { "addr", "port", "mode", "home", "route", "cgi", "tunnel", "options", "unknown" } do
@@ -247,7 +248,7 @@ end
 local REPORT <const> = 'say("END", calls, problems, left)'
 
 
--- Fails with the list of the calls that have failed.
+-- Fails if `out`, the output of a system, reports problems or fewer than `least` calls.
 local function judge(out, least)
   local list = {}
   for line in out:gmatch "PROBLEM ([^\n]*)" do list[#list + 1] = line end
@@ -259,7 +260,7 @@ local function judge(out, least)
   t.ok((tonumber(left) or 0) < calls / 2, left)
 end
 
-t.test("a wrong argument of ltask is accepted or an error at the line of the call", function()
+t.test("a wrong argument of ltask is accepted or raises an error at the line of the call", function()
   local out, _, code = kit.system({
     main = CALLS .. WALK .. OTHERS .. REPORT,
     services = {
@@ -271,7 +272,7 @@ t.test("a wrong argument of ltask is accepted or an error at the line of the cal
   t.eq(code, 0)
 end)
 
-t.test("a wrong argument of lio.net.remote is accepted or an error at the line of the call", function()
+t.test("a wrong argument of lio.net.remote is accepted or raises an error at the line of the call", function()
   local out, _, code = kit.system({
     main = REMOTE_CALLS .. WALK .. REPORT,
     services = { peer = "local S = {} function S.echo(...) return ... end return S" },
@@ -301,7 +302,7 @@ end)
 
 kit.workers = { 1 }
 
-kit.test("a request that cannot be sent leaves nothing to wait for", {
+kit.test("a request that cannot be sent raises an error, and no task waits for it", {
   services = { peer = "local S = {} function S.echo(...) return ... end return S" },
   main = [[
     local function raised(f, ...)
@@ -315,7 +316,7 @@ kit.test("a request that cannot be sent leaves nothing to wait for", {
     a:wait()
     local r = ltask.request():add { peer, "echo", say } :add { peer, "echo", 2 }
     raised(function() for _ in r:select() do end end)
-    -- An error of a table's `__pairs` is raised unchanged.
+    -- An error object that a table's `__pairs` raises is not changed.
     local odd = setmetatable({}, { __pairs = function() error { message = "odd" } end })
     raised(function() a:request(peer, "echo", odd) end)
     raised(function() ltask.raise_error(peer, 1.5, "x") end)
@@ -335,7 +336,7 @@ kit.test("a request that cannot be sent leaves nothing to wait for", {
   },
 })
 
--- No value starts a system, because the service does not exist.
+-- No call starts a system, because the service does not exist.
 local START <const> = [==[
 local start = require "ltask.start"
 local WRONG <const> = {
@@ -370,7 +371,7 @@ end
 print("END", calls, problems)
 ]==]
 
-t.test("a wrong field of ltask.start is an error at the line of the call", function()
+t.test("a wrong field of ltask.start raises an error at the line of the call", function()
   local r = kit.program(START)
   t.eq(r.code, 0)
   judge(r.out, 750)

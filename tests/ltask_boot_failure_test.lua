@@ -1,11 +1,11 @@
--- A failed boot ends the program with exit code 1 and writes to standard error what has failed, even when the program
--- ignores the result of `start`.
+-- If a boot fails, the program ends with exit code 1 and reports the cause on standard error, even if it ignores the
+-- result of `start`.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Boots a table that is given as source text, which may use `dir`, in a folder with those services. The program ignores
--- the result of `start`, and prints a line after it.
+-- Boots a table whose fields are given as the string `config`, in the folder `dir` with the files of `services`. The
+-- program ignores the result of `start`, and prints a line after the call.
 local function boot(config, services, worker)
   local dir = kit.write { services = services, modules = { broken = "local = 1" } }
   return kit.program(string.format([[
@@ -23,60 +23,60 @@ local services <const> = {
   requires = "require 'no.such.module'",
 }
 
--- The name, the fields of the table, the texts on standard error.
+-- Each case: a name, the fields of the boot table, and the strings that standard error must contain.
 for _, case in ipairs {
-  { "a bootstrap service that is missing", "bootstrap = { 'absent' }",
+  { "a missing bootstrap service", "bootstrap = { 'absent' }",
     "the bootstrap service 'absent': cannot find service 'absent'" },
-  { "one that raises", "bootstrap = { { name = 'raises' } }",
+  { "a bootstrap service that raises", "bootstrap = { { name = 'raises' } }",
     "the bootstrap service 'raises': ", "raises.lua:1: as it must" },
-  { "one that raises a table", "bootstrap = { { name = 'raises_table' } }", "the bootstrap service 'raises_table': " },
-  { "one that raises after a wait", "bootstrap = { { name = 'waits_and_raises' } }",
+  { "a raised table", "bootstrap = { { name = 'raises_table' } }", "the bootstrap service 'raises_table': " },
+  { "a bootstrap service that raises after a wait", "bootstrap = { { name = 'waits_and_raises' } }",
     "the bootstrap service 'waits_and_raises': ", "waits_and_raises.lua:1: after a while" },
-  { "one with a mistake in its text", "bootstrap = { { name = 'broken' } }",
+  { "a bootstrap service with a syntax error", "bootstrap = { { name = 'broken' } }",
     "the bootstrap service 'broken': ", "broken.lua:1: <name> expected near '='" },
-  { "a unique one that raises", "bootstrap = { { name = 'raises', unique = true }, { name = 'main' } }",
+  { "a unique service that raises", "bootstrap = { { name = 'raises', unique = true }, { name = 'main' } }",
     "the bootstrap service 'raises': ", "raises.lua:1: as it must" },
-  { "the second one", "bootstrap = { { name = 'main' }, { name = 'raises' } }", "the bootstrap service 'raises': " },
-  { "a bootstrap service by name", "bootstrap = { absent = true, main = true }", "the bootstrap service 'absent': " },
-  { "a worker that there is not", "bootstrap = { { name = 'main', worker_id = 7 } }",
+  { "a second service", "bootstrap = { { name = 'main' }, { name = 'raises' } }", "the bootstrap service 'raises': " },
+  { "a missing service by name", "bootstrap = { absent = true, main = true }", "the bootstrap service 'absent': " },
+  { "the number of a missing worker", "bootstrap = { { name = 'main', worker_id = 7 } }",
     "the bootstrap service 'main': ", "worker" },
-  { "a logger that is missing", "bootstrap = { 'main' }, logger = { 'absent' }",
+  { "a missing logger", "bootstrap = { 'main' }, logger = { 'absent' }",
     "the logger 'absent': cannot find service 'absent'" },
   { "a logger that raises", "bootstrap = { 'main' }, logger = { name = 'raises' }",
     "the logger 'raises': ", "raises.lua:1: as it must" },
   { "root_initfunc that raises", "bootstrap = { 'main' }, root_initfunc = [[error 'in root']]",
     "root_initfunc: root_initfunc:1: in root" },
-  { "root_initfunc with a mistake in its text", "bootstrap = { 'main' }, root_initfunc = 'local = 1'",
+  { "root_initfunc with a syntax error", "bootstrap = { 'main' }, root_initfunc = 'local = 1'",
     "root_initfunc: root_initfunc:1: <name> expected near '='" },
   { "preload that raises", "bootstrap = { 'main' }, preload = [[error 'too early']]", "preload:1: too early" },
-  { "preload with a mistake in its text", "bootstrap = { 'main' }, preload = 'local = 1'",
+  { "preload with a syntax error", "bootstrap = { 'main' }, preload = 'local = 1'",
     "preload:1: <name> expected near '='" },
-  { "preload without a logger", "bootstrap = { 'main' }, logger = false, preload = [[error 'too early']]",
+  { "preload that raises without a logger", "bootstrap = { 'main' }, logger = false, preload = [[error 'too early']]",
     "the bootstrap service 'main': preload:1: too early" },
-  { "an exclusive service that is missing", "bootstrap = { 'main' }, exclusive = { 'absent' }",
+  { "a missing exclusive service", "bootstrap = { 'main' }, exclusive = { 'absent' }",
     "the exclusive service 'absent': cannot find service 'absent'" },
   { "an exclusive service that raises", "bootstrap = { 'main' }, exclusive = { 'timer', 'raises' }",
     "the exclusive service 'raises': ", "raises.lua:1: as it must" },
   { "a lua_path that lacks a module", "bootstrap = { 'requires' }, lua_path = '/nowhere/?.lua'",
     "the bootstrap service 'requires': ", "module 'no.such.module' not found" },
-  { "a service_path that leads nowhere", "bootstrap = { 'main' }, service_path = '/nowhere/?.lua'",
+  { "a service_path that lacks a service", "bootstrap = { 'main' }, service_path = '/nowhere/?.lua'",
     "the bootstrap service 'main': cannot find service 'main'", "/nowhere/main.lua" },
   { "a crash log that cannot be opened", "bootstrap = { 'main' }, crashlog = '/nowhere/crash.log'",
     "crashlog /nowhere/crash.log: " },
   { "a debug log that cannot be opened", "bootstrap = { 'main' }, debuglog = '/nowhere/debug.log'",
     "debuglog /nowhere/debug.log: " },
 } do
-  t.test("exit code 1 and a line on standard error for " .. case[1], function()
+  t.test("the program ends with exit code 1 and reports " .. case[1], function()
     for _, worker in ipairs(kit.workers) do
       local r = boot(case[2], services, worker)
       t.eq(r.code, 1, "exit code; standard error: " .. r.err)
       t.ok(not r.out:find "went on", r.out)
-      for i = 3, #case do t.ok(r.err:find(case[i], 1, true), case[i] .. " is missing in " .. r.err) end
+      for i = 3, #case do t.ok(r.err:find(case[i], 1, true), case[i] .. " is missing in: " .. r.err) end
     end
   end)
 end
 
-t.test("services that started before the failure quit with their handlers, and the program continues", function()
+t.test("if a boot fails, the started services call their quit handlers, and the program continues", function()
   local dir = kit.write { services = {
     first = "local S = {} function S.quit() say 'quit' end return S", raises = services.raises,
   } }
@@ -85,7 +85,7 @@ t.test("services that started before the failure quit with their handlers, and t
     local path = %q .. "/?.lua"
     local ok, err = pcall(start, { service_path = path, bootstrap = { { name = "first" }, { name = "raises" } } })
     io.write(tostring(ok), " ", err:match "[^\n]*", "\n")
-    -- The next system starts without that failure.
+    -- Another system starts in spite of the failure.
     io.write(start { service_path = path, bootstrap = { { name = "one", source = "" } } }, "\n")
   ]], dir), dir)
   t.eq(r.err, "")
@@ -94,15 +94,15 @@ t.test("services that started before the failure quit with their handlers, and t
   t.eq(r.code, 0)
 end)
 
-t.test("an exit code that the program sets is the result of start, not an error", function()
+t.test("start returns the exit code that a service sets, which is not an error", function()
   local r = boot("bootstrap = { 'main' }", { main = "ltask.call(1, 'exit_code', 7)" })
   t.eq(r.err, "")
   t.eq(r.out, "went on\n")
   t.eq(r.code, 0)
 end)
 
--- The system ends while its services start: no failure, with one worker and with two. Regression: the exit code was 1
--- when a signal stopped an app with workers that early.
+-- Tests that a boot does not fail if the system ends while its services start, with one worker and with two.
+-- Regression: the exit code was 1 if a signal stopped an app with workers while it started.
 local function ends_early(name, config, texts, out)
   t.test(name, function()
     for _, worker in ipairs(kit.workers) do
@@ -114,21 +114,21 @@ local function ends_early(name, config, texts, out)
   end)
 end
 
-ends_early("a system that a service ends before the last one has started has no failure",
+ends_early("a boot does not fail if a service ends the system before the last service has started",
   "bootstrap = { { name = 'lasts' }, { name = 'quits' }, { name = 'main' } }", {
     lasts = "local S = {} function S.quit() ltask.sleep(5) say 'quit' end return S",
     quits = "ltask.call(1, 'quit_ltask')",
     main = "say 'started'",
   }, "quit\nwent on\n")
 
-ends_early("a service that is cut short in its start by the end of the system is no failure",
+ends_early("a boot does not fail if the end of the system interrupts the start of a service",
   "bootstrap = { 'ends' }", { ends = "ltask.call(1, 'quit_ltask') ltask.sleep(1000) say 'not this'" }, "went on\n")
 
-ends_early("a service whose start spawns another one after the end of the system has begun is no failure",
+ends_early("a boot does not fail if a service spawns another service while the system ends",
   "bootstrap = { 'ends' }", { ends = "ltask.call(1, 'quit_ltask') ltask.spawn 'main'", main = "say 'started'" },
   "went on\n")
 
-t.test("a service that ends the system and then fails to start is named", function()
+t.test("a boot fails if a service ends the system and then fails to start", function()
   local r = boot("bootstrap = { 'fails' }", { fails = "ltask.call(1, 'quit_ltask') error 'as it must'" })
   t.ok(r.err:find("the bootstrap service 'fails': ", 1, true), r.err)
   t.ok(r.err:find("fails.lua:1: as it must", 1, true), r.err)

@@ -1,4 +1,4 @@
--- Requests between services: send and call, errors and their tracebacks, answers that are late or missing.
+-- Requests between services: send and call, errors and their tracebacks, late and missing responses.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -56,7 +56,7 @@ kit.test("send does not suspend its caller", {
   out = { "after send", "forked" },
 })
 
-kit.test("messages of one service arrive in the order in which they were sent, by call or send", {
+kit.test("the messages of a service arrive in the order in which it called `send` and `call`", {
   services = { list = [[
     local S, list = {}, {}
     function S.add(i) list[#list + 1] = i end
@@ -77,7 +77,7 @@ kit.test("messages of one service arrive in the order in which they were sent, b
   out = { "3000\ttrue" },
 })
 
-kit.test("call suspends only the calling coroutine; other requests of its service continue", {
+kit.test("call suspends only the calling coroutine, and the service handles other requests", {
   services = { echo = echo, middle = [[
     local S = {}
     local other = ...
@@ -134,7 +134,7 @@ kit.test("an error reaches the caller with the id and the traceback of every ser
     local function names(id) return text:find("%f[%d]" .. id .. "%f[%D]") ~= nil end
     say("ids", names(back), names(front))
     say("once", select(2, text:gsub("it broke", "")))
-    -- A caller that does not catch it adds its own traceback.
+    -- A caller that does not catch the error adds its own traceback.
     local own
     ltask.fork(function()
       local _, problem = xpcall(function() return ltask.call(front, "pass", "fail") end, function(m) return m end)
@@ -149,7 +149,7 @@ kit.test("an error reaches the caller with the id and the traceback of every ser
   },
 })
 
-kit.test("every kind of error raises in the caller, and the service continues", {
+kit.test("every kind of error is raised in the caller, and the service continues", {
   services = { bad = [[
     local S = {}
     function S.text() error("plain", 0) end
@@ -184,7 +184,7 @@ kit.test("every kind of error raises in the caller, and the service continues", 
   },
 })
 
-kit.test("an error of a request without a session is logged with its traceback", {
+kit.test("if no caller waits for a response, errors are logged with a traceback", {
   services = { bad = [[
     local S = {}
     function S.fail() error "nobody asked" end
@@ -215,7 +215,7 @@ kit.test("an error of a request without a session is logged with its traceback",
   end,
 })
 
-kit.test("calling a dead service, or an address without one, raises that it is dead", {
+kit.test("a call to a dead service or an unused id raises an error", {
   services = { brief = "local S = {} function S.stop() ltask.quit() end return S" },
   main = [[
     local a = ltask.spawn "brief"
@@ -232,7 +232,7 @@ kit.test("calling a dead service, or an address without one, raises that it is d
   out = { "false\ttrue", "false\ttrue", "false\ttrue", "false", "false" },
 })
 
-kit.test("after no_response a request can be answered when its handler has ended, even with an error", {
+kit.test("after no_response, a request can be answered later, even with an error", {
   services = { later = [[
     local S, waiting = {}, {}
     function S.ping() end
@@ -271,7 +271,7 @@ kit.test("after no_response a request can be answered when its handler has ended
   out = { "still waiting\tnil", "released", "true\tthe answer", "false\ttrue", "false\ttrue" },
 })
 
-kit.test("current_session returns the sender and the session of the request", {
+kit.test("current_session returns the sender and the session of the running request", {
   services = { who = [[
     local S = {}
     function S.who()
@@ -289,7 +289,7 @@ kit.test("current_session returns the sender and the session of the request", {
   out = { "true\tinteger\ttrue" },
 })
 
-kit.test("a request whose coroutine was closed before the answer is logged once, with its handler's line", {
+kit.test("if the coroutine of a request is closed, an error with the handler's line is logged once", {
   services = { forgetful = [[
     local S, kept = {}
     function S.forget()
@@ -320,7 +320,7 @@ kit.test("a request whose coroutine was closed before the answer is logged once,
   end,
 })
 
-kit.test("syscall reaches the service library's own requests", {
+kit.test("syscall sends a request that the service library handles", {
   services = { echo = echo },
   main = [[
     local a = ltask.spawn "echo"
@@ -331,7 +331,7 @@ kit.test("syscall reaches the service library's own requests", {
   out = { "false", "true" },
 })
 
-kit.test("dispatch returns a service's handlers, and adds further ones", {
+kit.test("dispatch adds handlers to a service, and returns all its handlers", {
   services = { changing = [[
     local S = {}
     function S.one() return 1 end

@@ -1,4 +1,4 @@
--- The module `ltask.bootstrap`: configuration, both forms of run, pre-initialized services, the senders for foreign
+-- The module `ltask.bootstrap`: configuration, both forms of run, VMs that preinit creates, and the senders for foreign
 -- threads; and exclusive services with `ltask.exclusive`.
 
 local t = require "tests.kit"
@@ -24,7 +24,7 @@ t.test("init writes the effective values back into its table", function()
   })
 end)
 
-t.test("init refuses invalid values, and names them", function()
+t.test("init raises an error that names the field with an invalid value", function()
   for _, case in ipairs {
     { "worker = -1", "worker" }, { "worker = 'two'", "worker" }, { "queue = 0", "queue" },
     { "queue = -1", "queue" }, { "max_service = 0", "max_service" },
@@ -36,7 +36,7 @@ t.test("init refuses invalid values, and names them", function()
   t.ok(r.out:find "^false\t.*table", r.out)
 end)
 
-t.test("calls without init raise an error that names it", function()
+t.test("calls before init raise an error that names init", function()
   local r = kit.program [[
     local boot = require "ltask.bootstrap"
     print(pcall(boot.run))
@@ -109,7 +109,7 @@ kit.test("bootstrap.pushlog adds an entry with id 0 to the log", {
   out = { "integer\tinfo\tfrom the outside" },
 })
 
-kit.test("the senders for foreign threads are addresses", {
+kit.test("external_sender and log_sender return addresses for foreign threads", {
   root = "raw.next() raw.next()",
   run = [[
     local context = boot.run(nil)
@@ -128,7 +128,7 @@ kit.test("the senders for foreign threads are addresses", {
   end,
 })
 
-kit.test("a service may enter the main thread, which runs it in mainthread_wait, and leave it", {
+kit.test("a service may enter the main thread, where mainthread_wait runs it, and leave it", {
   root = [[
     raw.next()
     local function on_main()
@@ -161,8 +161,8 @@ kit.test("a service may enter the main thread, which runs it in mainthread_wait,
 -- ---------------------------------------------------------------------------------------------
 -- Exclusive services
 
--- A program with root and an exclusive service, id 2, of these sources. The exclusive service is resumed after each
--- yield, so it has its own helpers.
+-- Returns the spec of a program with root and an exclusive service, whose id is 2. The exclusive service is resumed
+-- after each yield, even if no message has arrived, so it cannot use `raw` and has its own `post`.
 local function exclusive(source, root)
   return {
     root = "raw.next()\n" .. root,
@@ -186,7 +186,7 @@ local function both_exclusive(name, source, root, out)
   kit.test(name, spec)
 end
 
-both_exclusive("an exclusive service is resumed after each yield, message or not", [[
+both_exclusive("an exclusive service is resumed after each yield, even if no message has arrived", [[
   for _ = 1, 50 do
     exclusive.sleep(1)
     coroutine.yield()
@@ -199,7 +199,7 @@ both_exclusive("an exclusive service is resumed after each yield, message or not
   say(what, id, label, alone, ltask.is_exclusive(2), ltask.is_exclusive(1))
 ]], { "resumed\t2\texclusive\ttrue\ttrue\tfalse" })
 
-both_exclusive("an exclusive service that blocks does not stop the workers, and answers messages", [[
+both_exclusive("an exclusive service that blocks does not stop the workers, and responds to messages", [[
   while true do
     local from, session, type, p, n = ltask.recv_message()
     if from then
@@ -219,7 +219,7 @@ both_exclusive("an exclusive service that blocks does not stop the workers, and 
   say "twenty answers"
 ]], { "twenty answers" })
 
-both_exclusive("the event wait of an exclusive service ends when a message comes", [[
+both_exclusive("the event wait of an exclusive service ends when a message arrives", [[
   local wait, descriptor = exclusive.eventinit()
   post(1, 0, 1, type(wait), type(descriptor))
   local waits, heard = 0, 0
@@ -242,7 +242,7 @@ both_exclusive("the event wait of an exclusive service ends when a message comes
 ]], [[
   say(select(4, raw.next()))
   for i = 1, 5 do
-    -- The other service has time to block.
+    -- Gives the other service time to block.
     ltask.timer_sleep(10)
     raw.post(2, i, 1, "ping")
     local _, session, type, heard = raw.next()
@@ -283,7 +283,7 @@ both_exclusive("root gets a signal when an exclusive service ends", "coroutine.y
   say(from, type)
 ]], { "2\t4" })
 
-kit.test("a preinit VM runs on its own thread, then becomes the service", {
+kit.test("a VM that preinit creates runs on its own thread, and then becomes a service", {
   root = [[
     local heard
     raw.next()
@@ -318,10 +318,11 @@ kit.test("a preinit VM runs on its own thread, then becomes the service", {
   out = { "2\ttrue\ttrue" },
 })
 
--- Regression: `require "ltask.exclusive"` raised an error in such a VM, which ended, and could not become a service.
+-- Regression: `require "ltask.exclusive"` raised an error in a VM that preinit had created. The VM ended, so it could
+-- not become a service.
 for _, thread in ipairs { "boot.new_thread(2)", "" } do
-  kit.test("preinit code may use ltask.exclusive, and its event descriptor stays when it becomes a service; "
-    .. (thread == "" and "one that is not exclusive" or "an exclusive one"), {
+  kit.test("preinit code may use ltask.exclusive, and its event descriptor stays when it becomes "
+    .. (thread == "" and "an ordinary service" or "an exclusive service"), {
     root = [[
       raw.next()
       local steps, refused, is_exclusive

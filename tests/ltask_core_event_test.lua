@@ -1,10 +1,11 @@
--- Event descriptors of ordinary services, by the low-level functions: eventinit, eventreset, touch_service, IDLE
--- messages. Such a service has its own thread.
+-- Event descriptors of ordinary services, with the low-level functions: eventinit, eventreset, touch_service, IDLE
+-- messages. A service that owns an event descriptor has its own thread.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Waits whenever it is idle, and answers every request with the counts of IDLE messages and wakeups.
+-- A service that waits whenever it is idle. It responds to a request with the request's value, the number of IDLE
+-- messages and the number of wakeups.
 local waiter <const> = [[
 raw.next()
 local wait, descriptor = ltask.eventinit()
@@ -24,7 +25,7 @@ while true do
 end
 ]]
 
-kit.test("a service that is idle gets IDLE, blocks in its wait, and is woken by a message", {
+kit.test("an idle service gets IDLE, blocks in its wait, and is woken by a message", {
   services = { waiter = waiter },
   root = [[
     raw.next()
@@ -74,7 +75,7 @@ kit.test("forty services that block in their wait do not occupy the workers", {
   out = { "the echo service runs", "each waiter answered" },
 })
 
-kit.test("touch_service ends the wait of a service without a message", {
+kit.test("touch_service ends the wait of a service that has no message", {
   services = { watcher = [[
     raw.next()
     local wait = ltask.eventinit()

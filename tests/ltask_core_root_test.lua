@@ -1,10 +1,10 @@
--- The functions of root, with the low-level modules alone: schedule messages, starting and removing services, signals
--- of their death, and the process's exit code.
+-- The functions of root, with the low-level modules alone: schedule messages, starting and removing services, the
+-- signals that root gets when services end, and the exit code of the process.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Ends at the second message if that is "end", and raises an error if it is "raise".
+-- A service that returns at the message "end", and raises an error at the message "raise".
 local mortal <const> = [[
 while true do
   local _, _, _, what = raw.next()
@@ -13,21 +13,21 @@ while true do
 end
 ]]
 
-kit.test("NEW answers root with new ids, which are not reused at once", {
+kit.test("root gets a new id for each NEW message, and ids are not reused at once", {
   services = { mortal = mortal },
   root = [[
     raw.next()
     local seen, count = { [0] = true, [1] = true }, 0
     for _ = 1, 100 do
       local kind, id = raw.post(0, 0, 0)
-      assert(kind == 4 and not seen[id], "an id came twice")
+      assert(kind == 4 and not seen[id], "an id was used twice")
       seen[id], count = true, count + 1
       assert(root.init_service(id, "mortal", SOURCES.mortal, "@mortal"))
       raw.post(id, 0, 1, "end")
       local from, _, type = raw.next()
-      assert(from == id and type == 4, "no signal of its death")
+      assert(from == id and type == 4, "no signal that the service has ended")
       raw.bury(id)
-      assert(raw.post(id, 0, 1) == 2, "a dead service's id was still good")
+      assert(raw.post(id, 0, 1) == 2, "a dead service got a message")
     end
     say(count)
   ]],
@@ -61,7 +61,7 @@ kit.test("a schedule message of an unknown kind, or for an id without a service,
   out = { "2", "true", "root lives" },
 })
 
-kit.test("root gets a signal when a service returns, and when it raises, with the error", {
+kit.test("root gets a signal when a service returns or raises an error, and the error is printed", {
   services = { mortal = mortal },
   root = [[
     raw.next()
@@ -77,7 +77,7 @@ kit.test("root gets a signal when a service returns, and when it raises, with th
   out = { "end\ttrue\t4", "raise\ttrue\t4" },
 })
 
-kit.test("requests in the mailbox of a dead service are all in the list, in order", {
+kit.test("close_service returns all requests in the mailbox of a dead service, in order", {
   services = { sleeper = [[
     raw.next()
     raw.post(1, 0, 1, "asleep")
@@ -100,7 +100,7 @@ kit.test("requests in the mailbox of a dead service are all in the list, in orde
   out = { "1\t101\t1\t102\t1\t103\t1\t104\t1\t105" },
 })
 
-kit.test("init_service returns false and an error; its form with three arguments raises", {
+kit.test("init_service returns false and an error; with three arguments, it raises the error", {
   root = [[
     raw.next()
     local function id() return select(2, raw.post(0, 0, 0)) end
@@ -190,7 +190,7 @@ kit.test("wait returns the exit code that root has set", {
 })
 
 -- Regression: the exit code was 0.
-t.test("the exit code is 1 when root ends by an error", function()
+t.test("the exit code is 1 if root ends with an error", function()
   for _, worker in ipairs(kit.workers) do
     local out, err, code = kit.raw_system({
       root = "raw.next() error 'no good end'",
@@ -201,9 +201,9 @@ t.test("the exit code is 1 when root ends by an error", function()
   end
 end)
 
--- Regression: a request sent by `exclusive.send` counted as the answer to a received request with the same session:
--- when the service died, the caller got no answer.
-kit.test("exclusive.send of a request leaves a pending request of the same session to be answered", {
+-- Regression: a request sent by `exclusive.send` counted as the answer to a received request with the same session.
+-- When the service died, the caller got no answer.
+kit.test("a request that exclusive.send sends does not count as the answer to a request of the same session", {
   root = [[
     raw.next()
     raw.post(2, 7, 1, "ask")
@@ -238,7 +238,7 @@ kit.test("exclusive.send of a request leaves a pending request of the same sessi
 
 -- Regression: in Lua 5.5 the `__tostring` method closed the coroutine that called it, and the service ended with a
 -- panic.
-kit.test("an error whose __tostring closes its coroutine ends the service like any other error", {
+kit.test("an error whose __tostring closes the coroutine ends the service like any other error", {
   services = {
     failing = [[
       KEPT = setmetatable({}, { __gc = function() say "finalized" end })
@@ -249,18 +249,18 @@ kit.test("an error whose __tostring closes its coroutine ends the service like a
   root = [[
     local failing = raw.spawn "failing"
     raw.post(failing, 0, 1, "go")
-    -- The message of its start may arrive first.
+    -- The start message of root may arrive first.
     local from, type, _
     repeat from, _, type = raw.next() until type ~= 1
-    assert(from == failing and type == 4, "no signal of its death")
+    assert(from == failing and type == 4, "no signal that the service has ended")
     raw.bury(failing)
   ]],
   err = _VERSION == "Lua 5.4" and "cannot close a running coroutine" or "error object is not a string",
   out = { "finalized" },
 })
 
--- Regression: the service with that id was destroyed, with the requests that waited for it.
-kit.test("init_service refuses an id that was not opened or has a service, which continues", {
+-- Regression: init_service destroyed a running service with the given id, and the requests that waited for it.
+kit.test("init_service refuses an id that root did not get from NEW, or that has a service already", {
   services = { echo = [[
     while true do
       local from, session, type, what = raw.next()

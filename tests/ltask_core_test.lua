@@ -1,10 +1,10 @@
--- The module `ltask` inside a service: messages, receipts, identity, clocks, memory, log. The services use the
--- low-level functions alone, as other service libraries do.
+-- The module `ltask` inside a service: messages, receipts, identity, clocks, memory, log. The services use only the
+-- low-level functions, as other service libraries do.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Answers each request with its values. Ends at the request "end".
+-- A service that responds to each request with its values, and ends at the request "end".
 local echo <const> = [[
 while true do
   local m = table.pack(raw.next())
@@ -16,7 +16,7 @@ while true do
 end
 ]]
 
-kit.test("an answer has the session of its request, and every kind of value", {
+kit.test("an answer has the session of its request, and may have values of every type", {
   services = { echo = echo },
   root = [[
     raw.next()
@@ -45,7 +45,7 @@ kit.test("sessions are 64-bit integers; an id that is out of range is not trunca
       local _, back = raw.next()
       say(back == session)
     end
-    -- Its low 32 bits are the id of root.
+    -- The low 32 bits of this id are the id of root.
     local p, n = ltask.pack "astray"
     local ok = pcall(ltask.send_message, (1 << 32) + 1, 0, 1, p, n)
     if ok then
@@ -59,7 +59,7 @@ kit.test("sessions are 64-bit integers; an id that is out of range is not trunca
   out = { "true", "true", "true", "true", "true", "true", "true", "refused\ttrue", "mailbox\t0" },
 })
 
-kit.test("a message to a service that does not exist comes back with receipt ERROR", {
+kit.test("a message to a service that does not exist is returned with receipt ERROR", {
   root = [[
     raw.next()
     local p, n = ltask.pack("lost", 7)
@@ -72,9 +72,9 @@ kit.test("a message to a service that does not exist comes back with receipt ERR
   out = { "2\ttrue\ttrue\tlost\t7", "none\t2\tnil" },
 })
 
-kit.test("a message to a full mailbox comes back with receipt BLOCK, and none is lost or duplicated", {
+kit.test("a message to a full mailbox is returned with receipt BLOCK, and none is lost or duplicated", {
   init = { queue = 8 },
-  -- It takes no message until the file exists; a message to begin would be queued behind the others.
+  -- The service takes no message until the file exists. (A message that starts it would be queued after the others.)
   services = { deaf = [[
     while not io.open(FLAG) do coroutine.yield() end
     local sum, count = 0, 0
@@ -105,11 +105,11 @@ kit.test("a message to a full mailbox comes back with receipt BLOCK, and none is
     say(sum == accepted * (accepted + 1) // 2, count == accepted)
     os.remove(FLAG)
   ]],
-  -- The message that has started it takes the first of the eight places.
+  -- The message that starts the service takes the first of the eight places.
   out = { "accepted\t7\tthen\t3\ttrue", "again\t3\t99", "true\ttrue" },
 })
 
-kit.test("a second message before the receipt, and a receipt without a message, raise", {
+kit.test("sending a message before the receipt is read, and reading a receipt twice, raise errors", {
   services = { echo = echo },
   root = [[
     raw.next()
@@ -207,7 +207,7 @@ kit.test("self, label and worker_id return the service and its worker", {
   out = { "1\troot\tinteger", "true\ttrue\twho\ttrue" },
 })
 
-kit.test("worker_bind keeps a service on one worker until it is freed", {
+kit.test("worker_bind keeps a service on one worker until the service calls it without an argument", {
   services = { bound = [[
     raw.next()
     local last = WORKERS - 1
@@ -240,12 +240,12 @@ kit.test("worker_bind keeps a service on one worker until it is freed", {
   out = { "true" },
 })
 
-kit.test("a timer's RESPONSE has its session and arrives in order of time, never early", {
+kit.test("a timer's RESPONSE has the timer's session and arrives in order of time, never early", {
   root = [[
     raw.next()
     local lines, base = {}, 0
     local started
-    -- Repeated if they were not set at almost the same time.
+    -- Sets the timers again if they were not set at almost the same time.
     repeat
       base, started = base + 100, ltask.counter()
       for _, ti in ipairs { 50, 10, 30, 0 } do ltask.timer_add(base + ti, ti) end
@@ -264,7 +264,7 @@ kit.test("a timer's RESPONSE has its session and arrives in order of time, never
   out = { "true\t2\ttrue", "true\t2\ttrue", "true\t2\ttrue", "true\t2\ttrue", "0 10 30 50", "true\t0" },
 })
 
-kit.test("the clocks show the time", {
+kit.test("now, walltime, counter and cpucost return the correct time", {
   root = [[
     raw.next()
     local before = os.time()
@@ -288,7 +288,7 @@ kit.test("the clocks show the time", {
   out = { "integer\ttrue", "integer\ttrue", "integer\ttrue", "float\ttrue", "true\ttrue" },
 })
 
-kit.test("a service over its memory limit gets Lua's error, and the others continue", {
+kit.test("a service over its memory limit gets Lua's error, and other services continue", {
   services = { echo = echo, fat = [[
     raw.next()
     local before = ltask.mem_limit(4 << 20)
@@ -324,7 +324,7 @@ kit.test("a service over its memory limit gets Lua's error, and the others conti
   out = { "alive", "integer\tfalse\tnot enough memory\ttrue\t4194304\ttrue\ttrue" },
 })
 
-kit.test("the log keeps time, writer and order", {
+kit.test("poplog returns the log's entries in order, with their time and their writer", {
   services = { writer = [[
     raw.next()
     ltask.pushlog(ltask.pack("info", "second"))
@@ -358,8 +358,8 @@ kit.test("backtrace, debuglog and is_exclusive may be called", {
   out = { "false\tfalse", "true" },
 })
 
--- Regression: they expected the library's task core, without which the process crashed.
-kit.test("functions of the service library raise where it is not set up", {
+-- Regression: these functions used the library's task core without a check, and the process crashed.
+kit.test("functions of ltask.core raise an error if the service library is not set up", {
   root = [[
     raw.next()
     local core = require "ltask.core"

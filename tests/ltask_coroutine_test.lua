@@ -1,5 +1,5 @@
--- Coroutines in one service: all forms of fork, wait and wakeup, the order in which they run, and the pool that they
--- come from.
+-- Coroutines in one service: all forms of fork, wait and wakeup, the order in which coroutines run, and the pool of
+-- coroutines.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -102,7 +102,7 @@ kit.test("interrupt raises its error in the waiting coroutine", {
   out = { "true\tnil", "false\ttrue" },
 })
 
-kit.test("multi_wakeup wakes all coroutines that wait on a token, in order; multi_interrupt raises in all", {
+kit.test("multi_wakeup wakes all coroutines that wait on a token, in order; multi_interrupt interrupts all", {
   main = [[
     local list = {}
     for i = 1, 4 do
@@ -130,7 +130,7 @@ kit.test("multi_wakeup wakes all coroutines that wait on a token, in order; mult
   out = { "true\tnil", "1ab 2ab 3ab 4ab", "true\tnil", "3" },
 })
 
-kit.test("a coroutine can be woken by its current_token", {
+kit.test("a coroutine can be woken with its current_token", {
   main = [[
     local token
     ltask.fork(function()
@@ -169,7 +169,7 @@ kit.test("two coroutines that wake each other lose no wakeup", {
   out = { "true" },
 })
 
-kit.test("many requests, one after another, run in a few coroutines", {
+kit.test("twenty thousand sequential requests run in a few coroutines", {
   services = { pool = [[
     local S, seen, count = {}, {}, 0
     function S.ping(i)
@@ -191,7 +191,7 @@ kit.test("many requests, one after another, run in a few coroutines", {
   out = { "true\ttrue", "true" },
 })
 
-kit.test("a pooled coroutine keeps no value of the request before", {
+kit.test("a pooled coroutine keeps no value of the previous request", {
   services = { leak = [[
     local S, weak = {}, setmetatable({}, { __mode = "k" })
     function S.hold()
@@ -215,9 +215,9 @@ kit.test("a pooled coroutine keeps no value of the request before", {
   out = { "true" },
 })
 
-kit.test("twenty thousand forks at once all run, in order, in linear time", {
+kit.test("twenty thousand forks run in order and in linear time", {
   main = [[
-    -- Forks n at once. Returns the CPU time.
+    -- Forks `run` n times and waits until all forks have run. Returns the CPU time in seconds.
     local function forks(n)
       local next_one, order = 1, true
       local function run(i)
@@ -230,7 +230,7 @@ kit.test("twenty thousand forks at once all run, in order, in linear time", {
       assert(next_one - 1 == n and order)
       return os.clock() - cpu
     end
-    -- The number of forks is the same; quadratic time would make the second ten times as long.
+    -- Both measurements fork equally often. In quadratic time, the second would take ten times as long.
     local apart = 0
     for _ = 1, 10 do apart = apart + forks(2000) end
     local at_once = forks(20000)
@@ -249,7 +249,7 @@ kit.test("forks of forks run before the next message, even at the end of a long 
     end
     function S.begin()
       ltask.send(ltask.self(), "message")
-      -- Longer than the limit of a slice.
+      -- Works longer than the limit of a slice.
       local began = ltask.counter()
       while ltask.counter() - began < 0.003 do end
       link(1)
@@ -270,7 +270,7 @@ kit.test("forks of forks run before the next message, even at the end of a long 
   end,
 })
 
-kit.test("an error in a fork ends only its own coroutine; its pending __close runs", {
+kit.test("an error in a fork ends only the coroutine of the fork, whose pending __close runs", {
   main = [[
     ltask.fork(function()
       local _ <close> = setmetatable({}, { __close = function() say "closed" end })
@@ -287,7 +287,7 @@ kit.test("an error in a fork ends only its own coroutine; its pending __close ru
   end,
 })
 
-kit.test("suspend passes a session's answer to a function or to a coroutine", {
+kit.test("suspend sets the function that gets the response for a session", {
   main = [[
     local session <const> = 0x70000001
     ltask.suspend(session, function() say "by a function" ltask.wakeup "next" end)
@@ -308,7 +308,7 @@ kit.test("thread_info describes a waiting coroutine", {
   out = { "true" },
 })
 
-kit.test("a handler may make and resume its own coroutines", {
+kit.test("a handler may create and resume its own coroutines", {
   services = { own = [[
     local S = {}
     function S.generate(n)

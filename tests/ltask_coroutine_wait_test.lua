@@ -1,6 +1,6 @@
--- Waits inside coroutines of services: calls, sleeps and waits in generators, handlers and their answers, errors and
--- their tracebacks, and the errors of callers when such a service or request ends. The global `coroutine` of a service
--- is lio.coroutine, in both hosts.
+-- Waits inside coroutines of services: calls, sleeps and waits in generators, handlers and their responses, errors and
+-- their tracebacks, and the errors that callers get if a service ends, or a request is closed, during such a wait. The
+-- global `coroutine` of a service is lio.coroutine, in both hosts.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -14,7 +14,7 @@ local echo <const> = [[
   return S
 ]]
 
--- `nested(depth, f, …)` calls f in that many nested coroutines.
+-- `nested(depth, f, …)` calls `f(…)` in `depth` nested coroutines.
 local nested <const> = [[
   local function nested(depth, f, ...)
     if depth == 0 then return f(...) end
@@ -56,7 +56,7 @@ kit.test("a generator may call, sleep and wait in a for loop", {
   out = { "1\t1", "2\t4", "3\t9", "4\t16", "5\t25", "3", "by all", "interrupted", "true" },
 })
 
-kit.test("a call in fifty nested coroutines, many times, with many values", {
+kit.test("the innermost of fifty nested coroutines may call repeatedly, with many values", {
   services = { echo = echo },
   main = nested .. [[
     local a = ltask.spawn "echo"
@@ -75,7 +75,7 @@ kit.test("a call in fifty nested coroutines, many times, with many values", {
   out = { "100" },
 })
 
-kit.test("handlers with generators serve concurrent requests, each with its own answer", {
+kit.test("handlers with generators serve concurrent requests, and each gets its own response", {
   services = { echo = echo, middle = nested .. [[
     local S = {}
     local back = ...
@@ -105,7 +105,7 @@ kit.test("handlers with generators serve concurrent requests, each with its own 
   out = { "50" },
 })
 
-kit.test("other requests are handled while a nested coroutine waits", {
+kit.test("a service handles other requests while a nested coroutine waits", {
   services = { slow = nested .. [[
     local S = {}
     function S.slow() return nested(5, ltask.wait, "go") end
@@ -127,7 +127,7 @@ kit.test("other requests are handled while a nested coroutine waits", {
   out = { "3\t1\tnil\tx" },
 })
 
-kit.test("current_session and no_response inside coroutines are those of the request", {
+kit.test("current_session and no_response inside nested coroutines concern the handler's request", {
   services = { later = nested .. [[
     local S = {}
     function S.ask(...)
@@ -151,7 +151,7 @@ kit.test("current_session and no_response inside coroutines are those of the req
   out = { "true\ttrue", "the\tanswer" },
 })
 
-kit.test("an error after a call, in nested coroutines, reaches the caller with every service and line", {
+kit.test("an error in nested coroutines reaches the caller with the lines of every service", {
   services = {
     back = [[
       local S = {}
@@ -196,7 +196,7 @@ kit.test("an error after a call, in nested coroutines, reaches the caller with e
   },
 })
 
-kit.test("an error object of a nested call can be caught and read in between", {
+kit.test("a coroutine can catch the error object of a call in a coroutine that it resumes", {
   services = { echo = "local S = {} function S.fail(...) error { code = ... } end return S" },
   main = nested .. [[
     local a = ltask.spawn "echo"
@@ -227,7 +227,7 @@ kit.test("an error in a nested fork is logged once, with the lines of all its co
   end,
 })
 
-kit.test("a request whose nested coroutine is closed: its caller gets an error, inner coroutines close first", {
+kit.test("if the coroutine of a request is closed, inner coroutines are closed first, and the caller gets an error", {
   services = { held = [[
     local S, order, held = {}, {}, nil
     local function guard(name)
@@ -278,7 +278,7 @@ kit.test("a request whose nested coroutine is closed: its caller gets an error, 
   end,
 })
 
-kit.test("a handler that closes a waiting coroutine continues and answers", {
+kit.test("a handler continues and responds after its inner coroutine was closed", {
   services = { held = [[
     local S, inner = {}, nil
     function S.hold()
@@ -311,7 +311,7 @@ kit.test("a handler that closes a waiting coroutine continues and answers", {
   end,
 })
 
-kit.test("a service that is killed while nested coroutines wait answers all callers and runs <close> variables", {
+kit.test("if a service is killed while nested coroutines wait, all callers get errors and all variables are closed", {
   services = { busy = nested .. [[
     local S = {}
     local function guard(name) return setmetatable({}, { __close = function() say(name) end }) end
@@ -348,12 +348,12 @@ kit.test("a service that is killed while nested coroutines wait answers all call
   err = false,
   out = function(out)
     t.ok(out:find("told\t9\n", 1, true), out)
-    t.eq(select(2, out:gsub("closed\n", "")), 18, "<close> variables that ran")
+    t.eq(select(2, out:gsub("closed\n", "")), 18, "closed variables")
     t.ok(out:find("false\t{service:%d+} is dead\n"), out)
   end,
 })
 
-kit.test("the system ends while nested coroutines wait, without an error", {
+kit.test("the system ends without an error while nested coroutines wait", {
   services = { busy = nested .. [[
     for i = 1, 20 do ltask.fork(nested, i, ltask.sleep, 100000) end
     for i = 1, 20 do ltask.fork(nested, i, ltask.wait, "token" .. i) end

@@ -1,5 +1,5 @@
--- The end of a service by quit, kill and error: all its callers get an answer, and a late message fails instead of
--- reaching a new service.
+-- Services that end because of quit, a kill or an error: all their callers get an answer, and a late message fails
+-- instead of reaching a new service.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -10,7 +10,7 @@ local victim <const> = [[
   local n = 0
   function S.wait() n = n + 1 ltask.wait(n) end
   function S.nap(cs) ltask.sleep(cs) return "awake" end
-  -- `later` is answered at the request `answer`, whose result is the number of such requests.
+  -- `later` returns when the service gets `answer`, whose result is the number of requests `later`.
   local laters = 0
   function S.later()
     laters = laters + 1
@@ -21,7 +21,7 @@ local victim <const> = [[
     return laters
   end
   function S.stop() ltask.quit() end
-  -- Keeps its thread until that file exists, then quits: requests that arrive meanwhile are queued.
+  -- Blocks this service's thread until the file `go` in `dir` exists, and then quits. Requests are queued until then.
   function S.hold(who, dir)
     ltask.send(who, "held")
     repeat local f = io.open(dir .. "/go") until f
@@ -30,7 +30,7 @@ local victim <const> = [[
   return S
 ]]
 
--- `count(n, ...)` forks n calls and counts their outcomes; `all()` waits until all have ended.
+-- `count(n, ...)` forks n calls and counts their outcomes; `all()` waits until all calls have ended.
 local counting <const> = [[
   local dir = ...
   local started, ended, dead, lived, other = 0, 0, 0, 0
@@ -53,13 +53,13 @@ local counting <const> = [[
     if ended < started then ltask.wait "all" end
   end
   function S.held() ltask.wakeup "held" end
-  -- Waits until root has removed a service.
+  -- Waits until root has removed the service `id`.
   local function gone(id)
     while ltask.call(1, "stat")[id] do ltask.sleep(1) end
   end
 ]]
 
-kit.test("kill returns true for a service and false without one", {
+kit.test("kill returns true for a running service, and false for a dead or unknown one", {
   services = { victim = victim },
   main = [[
     local a = ltask.spawn "victim"
@@ -69,7 +69,7 @@ kit.test("kill returns true for a service and false without one", {
   out = { "true\tfalse\tfalse", "false" },
 })
 
-kit.test("kill ends a service whose mailbox is full, and each of several kills is answered", {
+kit.test("kill ends a service whose mailbox is full, and each of several kills returns", {
   services = { victim = victim },
   config = { core = { queue = 4 } },
   main = counting .. [[
@@ -86,7 +86,7 @@ kit.test("kill ends a service whose mailbox is full, and each of several kills i
       end)
     end
     ltask.sleep(0)
-    -- Root has received them.
+    -- After this call, root has received the three requests to kill.
     ltask.call(1, "stat")
     io.open(dir .. "/go", "w"):close()
     if answered < 3 then ltask.wait "killed" end
@@ -96,7 +96,7 @@ kit.test("kill ends a service whose mailbox is full, and each of several kills i
 })
 
 for how, stop in pairs { quit = "ltask.send(a, 'stop')", kill = "ltask.kill(a)" } do
-  kit.test("requests that a service handles when it ends by " .. how .. " are answered with an error", {
+  kit.test("if a service ends because of a " .. how .. ", the requests that it handles are answered with an error", {
     services = { victim = victim },
     main = counting .. [[
       local a = ltask.spawn "victim"
@@ -113,7 +113,7 @@ for how, stop in pairs { quit = "ltask.send(a, 'stop')", kill = "ltask.kill(a)" 
   })
 end
 
-kit.test("requests queued at a service that ends are answered", {
+kit.test("the requests in the mailbox of a service that quits are answered", {
   services = { victim = victim },
   main = counting .. [[
     local a = ltask.spawn "victim"
@@ -130,7 +130,7 @@ kit.test("requests queued at a service that ends are answered", {
   out = { "0", "200\t200\tnil\ttrue" },
 })
 
-kit.test("callers that wait for room in a mailbox are answered when its service ends", {
+kit.test("if a service with a full mailbox ends, the callers that wait for space get an answer", {
   services = { victim = victim },
   config = { full = "wait", core = { queue = 4 } },
   main = counting .. [[
@@ -156,7 +156,7 @@ kit.test("callers that wait for room in a mailbox are answered when its service 
 kit.test("requests to a service that fails while it starts are answered, and spawn raises", {
   services = { stillborn = [[
     local who = ...
-    -- Returns when the service has requests.
+    -- This call returns when the mailbox has requests.
     ltask.call(who, "born", ltask.self())
     error "it cannot start"
   ]] },
@@ -184,7 +184,7 @@ kit.test("requests to a service that fails while it starts are answered, and spa
   out = { "false\ttrue", "20\t20\t0" },
 })
 
-kit.test("answers to the requests of a service are dropped when it ends", {
+kit.test("answers to a service that has ended are dropped", {
   services = { victim = victim, asker = [[
     local S = {}
     local other = ...
@@ -213,7 +213,7 @@ kit.test("ids are not reused soon: a late message fails instead of reaching a ne
     local seen, list = {}, {}
     for i = 1, 200 do
       local a = ltask.spawn "victim"
-      assert(not seen[a], "an id came back")
+      assert(not seen[a], "an id was reused")
       seen[a], list[i] = true, a
       assert(ltask.kill(a))
     end
@@ -257,7 +257,7 @@ kit.test("the quit handler runs at quit and at kill, before the service ends; it
   end,
 })
 
-kit.test("a dead service's memory is released: its __gc and its coroutines' __close have run", {
+kit.test("if a service is killed, its __gc and the __close of its coroutines run", {
   services = { holder = [[
     local S, dir = {}, ...
     local function note(what)

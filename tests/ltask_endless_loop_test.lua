@@ -1,11 +1,11 @@
--- Services in an endless loop: a kill of such a service and the end of the system do not wait for it.
--- tests/ltask_watchdog_test.lua is about the watchdog's reports.
+-- Services in an endless loop: killing such a service does not wait for it, and neither does the end of the system.
+-- tests/ltask_watchdog_test.lua tests the reports of the watchdog.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 local lio = require "lio"
 
--- Each handler sends `begun` to `who` and never returns, in its own way.
+-- Each handler sends `begun` to `who`, and then loops forever in a different way.
 local looper <const> = [[
   local S = {}
   function S.loop(who)
@@ -29,7 +29,7 @@ local looper <const> = [[
   return S
 ]]
 
--- `spin(how)`: returns a looper that is in its loop.
+-- `spin(how)` spawns a looper, and returns its id when the handler `how` is in its loop.
 local spin <const> = [[
   function S.begun() ltask.wakeup "begun" end
   local function spin(how)
@@ -47,9 +47,9 @@ local polite <const> = [[
   return S
 ]]
 
--- Regression: the end asked one service after another to quit and waited for each without a limit: with a service that
--- read no messages the system did not end, and the quit handlers of the others did not run.
-kit.test("quit_ltask with a service in an endless loop ends within the grace; the others' quit handlers run", {
+-- Regression: at the end, root requested one service after another to quit, and waited for each without a limit. If a
+-- service read no messages, the system did not end, and the quit handlers of other services did not run.
+kit.test("with a service in an endless loop, the system ends within the grace and runs other quit handlers", {
   services = { looper = looper, polite = polite },
   config = { grace = 3 },
   main = spin .. [[
@@ -65,7 +65,7 @@ kit.test("quit_ltask with a service in an endless loop ends within the grace; th
   end,
 })
 
-t.test("the boot table's grace is the limit of the end, not the default of 10 s", function()
+t.test("the grace of the boot table limits the end of the system", function()
   -- On a busy machine one end may take longer, but not each of three.
   local least = math.huge
   for _ = 1, 3 do
@@ -97,7 +97,7 @@ kit.test("kill of a service in an endless loop returns, and the system ends", {
 
 -- Regression: the error that ends a loop was raised once: a pcall in the loop caught it, and the loop continued
 -- forever.
-kit.test("a service that catches every error in an endless loop is ended with the system", {
+kit.test("a service in an endless loop ends with the system, even if it catches every error", {
   services = { looper = looper },
   config = { grace = 0.2, watchdog = 0 },
   main = spin .. [[
@@ -108,9 +108,9 @@ kit.test("a service that catches every error in an endless loop is ended with th
   out = function(out) t.eq(kit.said(out), { "leaving" }) end,
 })
 
--- Regression: hooks belong to one coroutine: a loop in a coroutine that the library does not manage got no error, and
--- start never returned.
-t.test("a service that loops in its own coroutine does not keep start from returning", function()
+-- Regression: a debug hook belongs to one coroutine, so a loop in a coroutine that the library does not manage got no
+-- error, and start never returned.
+t.test("start returns even if a service loops in its own coroutine", function()
   local out = kit.system({
     services = { looper = looper },
     config = { grace = 0.2, watchdog = 0 },
@@ -122,8 +122,8 @@ t.test("a service that loops in its own coroutine does not keep start from retur
   t.eq(kit.said(out), { "leaving" })
 end)
 
--- Regression: the watchdog did not check the main thread: a loop in mainthread_run could not be interrupted.
-kit.test("an endless loop in mainthread_run is ended with the system", {
+-- Regression: the watchdog did not check the main thread, so a loop in mainthread_run could not be interrupted.
+kit.test("an endless loop in mainthread_run ends with the system", {
   services = { looper = looper },
   config = { grace = 0.2, watchdog = 0 },
   main = spin .. [[
@@ -134,7 +134,8 @@ kit.test("an endless loop in mainthread_run is ended with the system", {
   out = function(out) t.eq(kit.said(out), { "leaving" }) end,
 })
 
--- Regression: up to a thousand rounds of yielding coroutines ran before a message was handled, even if each took long.
+-- Regression: up to a thousand rounds of yielding coroutines ran before a message was handled, even if each round took
+-- long.
 kit.test("a task that works and yields in a loop does not delay requests", {
   services = { yielding = [[
     local S, rounds, stop = {}, 0, false

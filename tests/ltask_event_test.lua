@@ -64,7 +64,7 @@ for _, how in ipairs { 10, 40 } do
   })
 end
 
-kit.test("a burst of messages wakes a blocked service once or twice, not once per message", {
+kit.test("a burst of messages wakes a blocked service much less often than once per message", {
   services = { blocker = blocker },
   main = [[
     local dir = ...
@@ -78,9 +78,9 @@ kit.test("a burst of messages wakes a blocked service once or twice, not once pe
   out = { "true" },
 })
 
--- Regression: if a service found a message at the end of a slice, and not in its wait, its descriptor was written twice
--- for it.
-kit.test("no wait of a blocked service costs its senders two system calls", {
+-- Regression: if a service found a message at the end of a slice instead of in its wait, the senders wrote to its
+-- descriptor twice for this message.
+kit.test("for each wait of a blocked service, its senders make at most one system call", {
   services = { blocker = blocker },
   main = [[
     local function writes()
@@ -90,7 +90,7 @@ kit.test("no wait of a blocked service costs its senders two system calls", {
     local a = ltask.spawn "blocker"
     local before, written = ltask.call(a, "waits"), 0
     for _ = 1, 100 do
-      -- The service is in its wait again.
+      -- By then, the service is in its wait again.
       ltask.sleep(1)
       written = written - writes()
       for i = 1, 1000 do ltask.send(a, "ping", i) end
@@ -102,15 +102,15 @@ kit.test("no wait of a blocked service costs its senders two system calls", {
   out = { "true" },
 })
 
--- Regression, also of the next two tests: they hung because a service requested wakeups of its senders only at the end
--- of a slice.
+-- Regression, also for the test after the loop: callers hung, because a service requested wakeups from its senders only
+-- at the end of a slice.
 for what, task in pairs {
-  ["handles messages in a loop of its own"] = [[
+  ["handles messages in its own loop"] = [[
     ltask.idle_handler(function()
       repeat wait() until ltask.schedule_message()
     end)
   ]],
-  ["yields for a while and blocks in the middle of a slice"] = [[
+  ["yields repeatedly and blocks in the middle of a slice"] = [[
     ltask.fork(function()
       while true do
         for _ = 1, 3000 do coroutine.yield() end
@@ -132,7 +132,7 @@ for what, task in pairs {
   })
 end
 
-kit.test("senders to a full mailbox continue while its service with an event yields again and again", {
+kit.test("senders to a full mailbox continue if its service has an event descriptor and yields repeatedly", {
   services = { own = [[
     ltask.eventinit()
     ltask.fork(function() while true do coroutine.yield() end end)
@@ -149,8 +149,8 @@ kit.test("senders to a full mailbox continue while its service with an event yie
   out = { "20000" },
 })
 
--- Regression: messages of a burst that it had read were not handled until the next message arrived.
-kit.test("an exclusive service blocks only when every message of a burst is handled", {
+-- Regression: the service did not handle messages that it had read in a burst until the next message arrived.
+kit.test("an exclusive service blocks only when it has handled every message of a burst", {
   services = { own = [[
     local S, count = {}, 0
     local wait = require "ltask.exclusive".eventinit()
@@ -179,7 +179,7 @@ kit.test("a service that blocks in its event wait can quit, be killed, and exist
   main = [[
     local a, b = ltask.spawn "blocker", ltask.spawn "blocker"
     local c = ltask.spawn "blocker"
-    -- Each has waited once.
+    -- Each service has waited once.
     for _, id in ipairs { a, b, c } do ltask.call(id, "ping") end
     pcall(ltask.call, a, "stop")
     while pcall(ltask.call, a, "ping") do ltask.sleep(0) end
@@ -192,11 +192,11 @@ kit.test("a service that blocks in its event wait can quit, be killed, and exist
   out = { "one has quit", "true", "false", "fifty more came and went" },
 })
 
-kit.test("a service that is bound to a worker and blocks there does not block other services", {
+kit.test("a service that is bound to a worker and blocks its thread does not block other services", {
   services = { plain = plain, bound = [[
     local S = {}
     function S.bind() ltask.worker_bind(0) return ltask.worker_id() end
-    -- Blocks until that file exists.
+    -- Blocks until the file `path` exists.
     function S.block(who, path)
       ltask.send(who, "begun")
       repeat
@@ -229,7 +229,7 @@ kit.test("a service that is bound to a worker and blocks there does not block ot
   out = { "the others were not kept\tfalse", "blocked" },
 })
 
-kit.test("bound services run on their workers only", {
+kit.test("bound services run only on their workers", {
   services = { bound = [[
     local n = ...
     ltask.worker_bind(n)
@@ -260,7 +260,7 @@ kit.test("bound services run on their workers only", {
   out = { "true", "true" },
 })
 
-kit.test("an idle handler runs only when the mailbox is empty, and may answer later", {
+kit.test("an idle handler runs only if the mailbox is empty, and may wake pending requests", {
   services = { batch = [[
     local S, pending = {}, {}
     local wait = ltask.eventinit()
@@ -296,8 +296,8 @@ kit.test("an idle handler runs only when the mailbox is empty, and may answer la
   out = { "5050" },
 })
 
--- Regression: socket.fd refused descriptors that are not sockets, so that every io service died at its start; an object
--- that owned the descriptor closed the scheduler's, or another one with the same number.
+-- Regression: socket.fd refused descriptors that are not sockets, so every I/O service died when it started. An object
+-- that owned the descriptor closed the scheduler's descriptor, or another one with the same number.
 kit.test("bee.socket.fd takes the event descriptor and leaves it to the scheduler", {
   services = { io = [[
     require "lio"

@@ -1,6 +1,6 @@
 -- The programs of examples/ltask do what their first lines describe, the code of docs/ltask.md does what its comments
--- describe, and the programs of examples/, which have their own loops, run unchanged by `lio --service`. In both hosts,
--- programs that need the executable are run by it.
+-- describe, and `lio --service` runs the programs of examples/, which have their own loops, unchanged. In both hosts,
+-- the executable runs the programs that need it.
 
 local t = require "tests.kit"
 local childkit = require "tests.kit.server_process"
@@ -12,7 +12,7 @@ local net = require "lio.net"
 
 local connect, stop = childkit.connect, childkit.stop
 
--- Runs an example in this suite's host, from a folder that is not its own.
+-- Runs an example in the host of this suite, with `/` as the current folder.
 local function run(path, argument)
   return t.run(("cd / && timeout -k 1 60 %s %s %s"):format(
     kit.host(), t.quote(t.root .. "examples/" .. path), argument or ""))
@@ -25,7 +25,7 @@ t.test("minimal prints the output of the original program, and ends", function()
   })
 end)
 
-t.test("pingpong counts its calls, and ends", function()
+t.test("pingpong prints the number of its calls, and ends", function()
   local r = run("ltask/pingpong/main.lua", 500)
   t.eq({ r.err, r.code }, { "", 0 })
   t.ok(r.out:find "%(3 ping%) 500 times pong, %d+ a second\n$", r.out)
@@ -34,16 +34,16 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- lio --service
 
--- Starts `lio --service examples/NAME.lua 0 …`. Returns the child, and the port that the system has chosen. A child
--- that does not end by SIGTERM is killed after 5 seconds.
+-- Starts `lio --service examples/NAME.lua 0 …`. Returns the child, and the port that the system has chosen. If SIGTERM
+-- does not end the child within 5 seconds, it is killed.
 local function start(name, ...)
-  -- In the foreground: otherwise `timeout` signals the process and then its group, which is the same process.
+  -- Without --foreground, `timeout` would signal the process and then its group, which is the same process.
   local path = t.quote(t.root .. "examples/" .. name .. ".lua")
   local words = { "timeout --foreground -k 5 60", t.quote(t.bin()), "--service", path, "0", ... }
   return childkit.start(table.concat(words, " "))
 end
 
-t.test("web: handlers call services, which count while the server continues", function()
+t.test("the handlers of web call services, which work while the server continues", function()
   local child <close>, port = start "ltask/web/main"
   loop.run(function()
     local seen, done = {}, 0
@@ -63,7 +63,7 @@ t.test("web: handlers call services, which count while the server continues", fu
     for _, r in ipairs(seen) do services[r.service] = true end
     local count = 0
     for _ in pairs(services) do count = count + 1 end
-    t.eq(count, 4, "all of them have worked")
+    t.eq(count, 4, "all services have worked")
 
     local c <close> = http.open(port)
     t.eq(c:request("GET", "/primes/many").status, 400)
@@ -73,7 +73,7 @@ t.test("web: handlers call services, which count while the server continues", fu
     end
     t.eq(labels, { root = 1, logger = 1, ["main.lua"] = 1, primes = 4 })
   end)
-  t.eq(stop(child), 0, "the services beside the server end with it")
+  t.eq(stop(child), 0, "the services end with the server")
 end)
 
 t.test("hello runs unchanged, and SIGTERM ends it", function()
@@ -150,7 +150,7 @@ t.test("udp_echo runs unchanged, and SIGTERM ends it", function()
   t.eq(stop(child), 0)
 end)
 
-t.test("http_client_raw runs unchanged, and ends by itself", function()
+t.test("http_client_raw runs unchanged, and ends without a signal", function()
   local child <close>, port = start "hello"
   local r = t.run(("timeout -k 1 60 %s --service %s http://127.0.0.1:%d/users/7"):format(
     t.quote(t.bin()), t.quote(t.root .. "examples/http_client_raw.lua"), port))
@@ -163,7 +163,8 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- docs/ltask.md
 
--- Returns the Lua code blocks of a page: the files, which their first lines name, and the others in order.
+-- Returns the Lua code blocks of a page: a table of the blocks whose first line is the name of a file, by this name,
+-- and a list of the other blocks.
 local function blocks(path)
   local file <close> = assert(io.open(t.root .. path))
   local files, others = {}, {}
@@ -174,21 +175,21 @@ local function blocks(path)
   return files, others
 end
 
--- Returns the output that the comments `--> …` of a text describe.
+-- Returns the lines of output that the comments `--> …` in `text` describe.
 local function promised(text)
   local lines = {}
   for line in text:gmatch "%-%-> ([^\n]*)" do lines[#lines + 1] = line end
   return lines
 end
 
--- Returns the lines of an output, without the prefixes of the log.
+-- Returns the lines of `out` without the prefixes of the log.
 local function said(out)
   local lines = {}
   for _, line in ipairs(kit.lines(out)) do lines[#lines + 1] = line:gsub("^%[.-%]%[INFO%]%b() ", "") end
   return lines
 end
 
-t.test("the manual's system in ten lines prints what the manual shows", function()
+t.test("the manual's system in ten lines prints the output that the manual shows", function()
   local files = blocks "docs/ltask.md"
   local dir = t.tmp()
   for name, text in pairs(files) do t.write(("%s/%s.lua"):format(dir, name), text) end
@@ -197,7 +198,7 @@ t.test("the manual's system in ten lines prints what the manual shows", function
   t.eq(said(r.out), promised(files.hello))
 end)
 
-t.test("the manual's code prints what its comments show", function()
+t.test("the manual's code prints the output that its comments show", function()
   local files, others = blocks "docs/ltask.md"
   t.ok(#others > 5)
   for _, text in ipairs(others) do

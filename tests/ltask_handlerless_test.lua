@@ -1,18 +1,19 @@
--- A service without handlers ends when its last task has ended: a service that runs code once need not be ended, and
+-- A service without handlers ends when its last task has ended. So a service that runs code once ends by itself, and
 -- the system ends with its last service.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Boots a table that is given as source text, in a folder with those services. The exit code is that of `start`.
+-- Boots a table whose fields are given as the string `config`, in a folder with the files of `services`. The program
+-- ends with the exit code that `start` returns.
 local function boot(config, services)
   local dir = kit.write { services = services }
   return kit.program(string.format(
     "local dir = %q\nos.exit(require 'ltask.start' { service_path = dir .. '/?.lua', %s }, true)\n", dir, config), dir)
 end
 
--- Functions for a service that waits for the end of others: `alive(label)` counts the services of a label,
--- `gone(label)` waits until there is none, or fails after 40 seconds.
+-- Functions for a service that waits until others have ended: `alive(label)` returns the number of services with a
+-- label, and `gone(label)` waits until it is 0, or raises an error after 40 seconds.
 local watching <const> = [[
   local function alive(label)
     local count = 0
@@ -34,7 +35,7 @@ for _, config in ipairs {
   "bootstrap = { 'one' }", "worker = 2, bootstrap = { 'one' }, exclusive = { 'timer' }, logger = { 'logger' }",
   "bootstrap = { { name = 'one' } }", "core = { worker = 2 }, bootstrap = { { name = 'one' }, { name = 'one' } }",
 } do
-  t.test("a program of one line as the only bootstrap service ends with exit code 0: " .. config, function()
+  t.test("a system of one-line services without handlers ends with exit code 0: " .. config, function()
     local r = boot(config, { one = "say 'done'" })
     t.eq(r.err, "")
     t.eq(r.out, config:find "}, {" and "done\ndone\n" or "done\n")
@@ -42,7 +43,7 @@ for _, config in ipairs {
   end)
 end
 
-kit.test("2,000 services that end by themselves leave nothing behind, with max_service = 64", {
+kit.test("with max_service = 64, 2,000 services without handlers can run one after another", {
   config = { core = { max_service = 64 } },
   services = { brief = "assert(... == 7)" },
   main = watching .. [[
@@ -61,7 +62,7 @@ kit.test("2,000 services that end by themselves leave nothing behind, with max_s
   out = { "2000\t0" },
 })
 
-kit.test("a service runs until its last task ends: one that sleeps, waits for an answer, is woken by another", {
+kit.test("a service runs while a task sleeps, waits for a response, or waits for another task", {
   services = {
     sleeper = [[
       ltask.fork(function()
@@ -96,7 +97,7 @@ kit.test("a service runs until its last task ends: one that sleeps, waits for an
   out = { "slept", "answered", "woken", "time is over" },
 })
 
-kit.test("handlers keep a service: a returned table, even an empty one; dispatch at once, or by a task later", {
+kit.test("a service with handlers does not end, even if a task sets them later or the table is empty", {
   services = {
     returned = "return {}",
     at_once = "ltask.dispatch { ping = function(x) return x end }",
@@ -116,7 +117,7 @@ kit.test("handlers keep a service: a returned table, even an empty one; dispatch
       ltask.spawn "returned", ltask.spawn "at_once", ltask.spawn "added", ltask.spawn("later", ltask.self()),
     }
     ltask.wait "ready"
-    -- Their slices end with nothing left to do.
+    -- After these requests, the services have nothing to do.
     for _ = 1, 3 do
       for _, id in ipairs(ids) do ltask.syscall(id, "inspect", "memory") end
       ltask.sleep(1)
@@ -129,7 +130,7 @@ kit.test("handlers keep a service: a returned table, even an empty one; dispatch
   out = { "true\t1", "true\t2", "true\t3", "1\t1\t1\t1" },
 })
 
-kit.test("requests to a service without handlers fail, during its life and after it", {
+kit.test("requests to a service without handlers fail, while it runs and when it has ended", {
   services = { brief = "", busy = "ltask.fork(function() ltask.sleep(2) end)" },
   main = watching .. [[
     local id = ltask.spawn "brief"
@@ -143,7 +144,7 @@ kit.test("requests to a service without handlers fail, during its life and after
   out = { "false\ttrue", "true", "true\t0" },
 })
 
-kit.test("messages that a service sends before its end arrive", {
+kit.test("messages that a service sends before it ends arrive", {
   services = {
     teller = [[
       local main = ...
@@ -160,7 +161,7 @@ kit.test("messages that a service sends before its end arrive", {
   out = { "5050" },
 })
 
-kit.test("with full = wait a service runs until messages that wait for room are delivered", {
+kit.test("with full = wait, a service runs until its messages to a full mailbox are delivered", {
   config = { full = "wait", core = { queue = 4 } },
   services = {
     teller = [[
@@ -178,7 +179,7 @@ kit.test("with full = wait a service runs until messages that wait for room are 
   out = { "5050" },
 })
 
-kit.test("a loop keeps a service: an idle handler, or on_idle", {
+kit.test("a service with an idle handler or on_idle does not end", {
   config = { exclusive = { "idler" } },
   services = {
     idler = [[
@@ -211,7 +212,7 @@ kit.test("a loop keeps a service: an idle handler, or on_idle", {
   out = { "1\t1" },
 })
 
-t.test("an exclusive service without handlers ends, and the system with its last common service", function()
+t.test("an exclusive service without handlers ends, and the system ends with its last ordinary service", function()
   for _, worker in ipairs(kit.workers) do
     local r = boot("worker = " .. worker .. ", exclusive = { 'brief' }, bootstrap = { 'main' }", {
       brief = "say('exclusive', ltask.self())",

@@ -1,12 +1,12 @@
--- An io service as in ltask programs: it owns a selector of `bee.select` with its event descriptor, its sockets, and
--- functions as udata; other services send it requests for accept, connect, recv and send. In both generations, and as
--- an exclusive service without a service library.
+-- An I/O service as in programs for ltask. It owns a selector of `bee.select`, in which the service's event descriptor
+-- and its sockets are registered with functions as udata. Other services send it the requests accept, connect, recv and
+-- send. It is tested in both generations, and as an exclusive service without a service library.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Requests of the io service, by ids. A request that would block waits for the event that the selector reports to the
--- function of its descriptor. `selector` is the selector.
+-- The handlers of the I/O service, in `S`, which identify sockets by integers. A request that would block waits for an
+-- event: the selector reports it to the function of the descriptor.
 local requests <const> = [[
   require "lio"
   local select, socket = require "bee.select", require "bee.socket"
@@ -14,7 +14,7 @@ local requests <const> = [[
   local selector = select.create()
   local S, files, last = {}, {}, 0
 
-  -- The functions of the selector's loop wake the requests, and do not wait.
+  -- Registers a socket and returns its id. The selector's loop calls its function, which wakes requests.
   local function enter(fd)
     last = last + 1
     local file = { fd = fd, asked = 0 }
@@ -34,7 +34,7 @@ local requests <const> = [[
   end
 
   local function wait_for(file, bit)
-    assert(not file[bit], "two requests wait for one thing")
+    assert(not file[bit], "two requests wait for the same event")
     local co = coroutine.running()
     file[bit] = co
     file.asked = file.asked | bit
@@ -43,7 +43,7 @@ local requests <const> = [[
     assert(not file.closed, "closed")
   end
 
-  -- Calls `f` until it does not block. Returns its results.
+  -- Calls `f(file.fd, ...)` until it does not block, and returns its results.
   local function try(file, bit, f, ...)
     while true do
       local result, message = f(file.fd, ...)
@@ -116,8 +116,9 @@ local requests <const> = [[
 
 ]]
 
--- The program of an ordinary service; `io` is the service with the loop. An echo server and eight concurrent clients,
--- more bytes than a socket takes at once, a port without a listener, a listener that is closed during its accept.
+-- The program of an ordinary service that uses the I/O service `io`. It has an echo server and eight concurrent clients
+-- that send more bytes than a socket accepts at once. Then it closes the listener during an accept, and connects to a
+-- port without a listener.
 local use <const> = [[
   local function call(...) return ltask.call(io, ...) end
   local listener, port = call("listen", "127.0.0.1", 0)
@@ -167,7 +168,7 @@ local expected <const> = {
   "2400000", "accept ended\tclosed", "nil\tconnect: Connection refused (os error 111)",
 }
 
-kit.test("an io service with an idle handler, in the second generation", {
+kit.test("an I/O service may use an idle handler (second generation)", {
   services = { io = requests .. [[
     local waitfunc, fd = ltask.eventinit()
     local ltaskfd = socket.fd(fd)
@@ -183,7 +184,7 @@ kit.test("an io service with an idle handler, in the second generation", {
   out = expected,
 })
 
-kit.test("an io service that is unique, and ends at the request to quit", {
+kit.test("an I/O service may be unique, and its quit handler may end it", {
   services = { io = requests .. [[
     local waitfunc, fd = ltask.eventinit()
     selector:event_add(socket.fd(fd), select.SELECT_READ, waitfunc)
@@ -202,7 +203,7 @@ kit.test("an io service that is unique, and ends at the request to quit", {
   out = { expected[1], expected[2], expected[3], "false" },
 })
 
-kit.test("an io service that is exclusive, in the first generation", {
+kit.test("an I/O service may be exclusive (first generation)", {
   services = { io = requests .. [[
     local exclusive = require "ltask.exclusive"
     local waitfunc, fd = exclusive.eventinit()
@@ -221,7 +222,7 @@ kit.test("an io service that is exclusive, in the first generation", {
   out = expected,
 })
 
-kit.test("an io service that is exclusive and does not dispatch wakeups", {
+kit.test("an exclusive I/O service works even if it does not call dispatch_wakeup", {
   services = { io = requests .. [[
     local waitfunc, fd = require "ltask.exclusive".eventinit()
     selector:event_add(socket.fd(fd), READ, waitfunc)
@@ -235,9 +236,9 @@ kit.test("an io service that is exclusive and does not dispatch wakeups", {
   out = expected,
 })
 
--- A package such as ant.net that is loaded into the io service later, and adds requests: it finds the service's table
--- in an upvalue of the dispatcher, which is on the stack in the original ltask.
-kit.test("code that an io service loads later finds its requests and its selector", {
+-- A package such as ant.net is loaded into the I/O service later and adds requests. In the original ltask it finds the
+-- table of the handlers in an upvalue of the dispatcher, which is on the stack.
+kit.test("code that an I/O service loads later finds the service's handlers and its selector", {
   services = { io = requests .. [[
     local waitfunc, fd = ltask.eventinit()
     selector:event_add(socket.fd(fd), READ, waitfunc)
@@ -264,7 +265,7 @@ kit.test("code that an io service loads later finds its requests and its selecto
           if name == "selector" then selector = value end
         end
       end
-      -- A socket of the package in the service's selector.
+      -- Registers a socket of the package with the service's selector.
       local a, b = socket.pair()
       selector:event_add(b, 1, function() ltask.wakeup(b, b:recv()) end)
       function requests.through(data)
@@ -279,9 +280,9 @@ kit.test("code that an io service loads later finds its requests and its selecto
   out = { "function\tuserdata", "the last" },
 })
 
--- The main coroutine alone, as in a custom library of the first generation: it is resumed after each yield, blocks in
--- the selector, and takes all messages.
-kit.test("a custom exclusive loop with a selector of bee.select", {
+-- The service has only a main coroutine, as in a custom library of the first generation. The coroutine is resumed after
+-- each yield, blocks in the selector, and receives all messages.
+kit.test("an exclusive service may run its own loop over a selector of bee.select", {
   root = [[
     raw.next()
     for i = 1, 100 do
@@ -305,7 +306,7 @@ kit.test("a custom exclusive loop with a selector of bee.select", {
       local p, n = ltask.pack(...)
       while not exclusive.send(to, session, type, p, n) do exclusive.scheduling()() end
     end
-    -- Each message is sent to one end of a socket pair and read from the other.
+    -- Each message is sent to one end of a socket pair and received at the other end.
     local a, b = socket.pair()
     local queue = {}
     selector:event_add(b, select.SELECT_READ, function()

@@ -5,7 +5,7 @@ local kit = require "tests.kit.ltask_system"
 
 local stamp <const> = "^%[%d%d%d%d%-%d%d%-%d%d %d%d:%d%d:%d%d%.%d%d%]"
 
-kit.test("log.info is written to standard output, log.error to standard error, with time, level, id and label", {
+kit.test("log.info writes to standard output, log.error to standard error, with time, level, id and label", {
   services = { talker = [[
     local S = {}
     function S.talk()
@@ -32,7 +32,7 @@ kit.test("log.info is written to standard output, log.error to standard error, w
   end,
 })
 
-kit.test("print of a service is log.info", {
+kit.test("print in a service does the same as log.info", {
   main = [[
     print("printed", 1, nil, {} ~= nil)
     print "second"
@@ -45,7 +45,7 @@ kit.test("print of a service is log.info", {
   end,
 })
 
-kit.test("lines of one service keep their order; lines of many services are not mixed", {
+kit.test("lines of a service keep their order, and lines of different services are not mixed", {
   services = { talker = [[
     local me = ...
     local S = {}
@@ -71,7 +71,7 @@ kit.test("lines of one service keep their order; lines of many services are not 
   end,
 })
 
-kit.test("long texts, texts of several lines and of any bytes are written completely", {
+kit.test("long entries, and entries with newlines or any other bytes, are written completely", {
   main = [[
     ltask.log.info(("long"):rep(50000) .. " end")
     ltask.log.info "one\ntwo\nthree"
@@ -86,7 +86,7 @@ kit.test("long texts, texts of several lines and of any bytes are written comple
   end,
 })
 
-t.test("log entries are written at once, not only at the end", function()
+t.test("log entries are written immediately", function()
   for _, worker in ipairs(kit.workers) do
     local child <close>, dir = kit.spawn({ main = [[
       ltask.log.info "early"
@@ -99,7 +99,7 @@ t.test("log entries are written at once, not only at the end", function()
   end
 end)
 
--- A typical logger for ltask: a service that empties the log by poplog.
+-- A typical logger for ltask: a service that empties the log with poplog.
 local own_logger <const> = [[
   local S = {}
   local function write()
@@ -120,7 +120,7 @@ local own_logger <const> = [[
   return S
 ]]
 
-kit.test("a custom logger gets time, id, level and text", {
+kit.test("a custom logger gets the time, the id, the level and the text of an entry", {
   services = { mylogger = own_logger },
   config = { logger = { "mylogger" } },
   main = [[
@@ -142,7 +142,7 @@ kit.test("a custom logger gets time, id, level and text", {
   end,
 })
 
--- It takes entries only on request.
+-- A logger that takes entries only when it gets the request `write`.
 local slow_logger <const> = [[
   local S = {}
   function S.write()
@@ -158,8 +158,8 @@ local slow_logger <const> = [[
   return S
 ]]
 
--- Regression: 60,000 refused sends wrote 66,844 lines in a second, and the queue behind a slow logger had no bound.
-kit.test("a full queue drops lines, and one line reports their number", {
+-- Regression: 60,000 refused sends wrote 66,844 lines in a second, and the queue of a slow logger was not limited.
+kit.test("a full log drops lines, and one line reports their number", {
   services = { slow = slow_logger },
   config = { logger = { "slow" }, log_queue = 10 },
   main = [[
@@ -181,7 +181,7 @@ kit.test("a full queue drops lines, and one line reports their number", {
   end,
 })
 
-kit.test("entries of another service library are dropped as well, and no call fails", {
+kit.test("entries of pushlog are also dropped if the log is full, and no call fails", {
   services = { slow = slow_logger },
   config = { logger = { "slow" }, log_queue = 3 },
   main = [[
@@ -196,7 +196,8 @@ kit.test("entries of another service library are dropped as well, and no call fa
   },
 })
 
--- Returns the lines of standard error, and the number of entries that each represents.
+-- Returns a list of the messages on standard error, without the lines that report repetitions, and the sum of these
+-- repetitions.
 local function repetitions(err)
   local lines, sum = {}, 0
   for _, line in ipairs(kit.lines(err)) do
@@ -208,7 +209,7 @@ local function repetitions(err)
   return lines, sum
 end
 
-kit.test("a repeated line is counted until another line follows", {
+kit.test("repetitions of a line are counted until another line follows", {
   main = [[
     for _ = 1, 60000 do ltask.log.error "no room" end
     ltask.log.error "another"
@@ -222,14 +223,14 @@ kit.test("a repeated line is counted until another line follows", {
   end,
 })
 
-t.test("a count is written in time if no other line follows", function()
+t.test("the number of repetitions is written after a second if no other line follows", function()
   for _, worker in ipairs(kit.workers) do
     local child <close>, dir = kit.spawn({ main = [[
       for _ = 1, 5 do ltask.log.error "same" end
       while not io.open(... .. "/go") do ltask.sleep(1) end
       ltask.log.error "later"
     ]] }, worker)
-    -- Before the system has another line to write.
+    -- Reads both lines before the system writes another one.
     local err = child:line() .. "\n" .. child:line() .. "\n"
     kit.go(dir)
     err = err .. child:all()
@@ -246,7 +247,7 @@ t.test("a count is written in time if no other line follows", function()
   end
 end)
 
-kit.test("print is the output of a program: repeated lines are all written", {
+kit.test("repeated lines of print are all written", {
   main = [[ for _ = 1, 100 do print "same" end ]],
   out = function(out)
     local lines = kit.lines(out)
@@ -255,9 +256,9 @@ kit.test("print is the output of a program: repeated lines are all written", {
   end,
 })
 
--- Regression: the service library's files were loaded without lines and names: "?: in function <?:24>", "?:-1: attempt
--- to …".
-kit.test("tracebacks and errors have the lines and names of the service library", {
+-- Regression: the files of the service library were loaded without line numbers and names, so messages contained "?: in
+-- function <?:24>" and "?:-1: attempt to …".
+kit.test("tracebacks and errors contain the lines and names of the service library", {
   services = { bad = "error 'cannot start'", fails = "local S = {} function S.f() error 'in f' end return S" },
   main = [[
     local function trace(f, ...)
@@ -265,7 +266,7 @@ kit.test("tracebacks and errors have the lines and names of the service library"
       say(text:find("?:", 1, true), text:find("'?'", 1, true))
       return text
     end
-    -- Lua uses the name in the module that it finds first.
+    -- The name depends on the module in which Lua finds the function first.
     local text = trace(ltask.spawn, "bad"):gsub("ltask%.root_client%.spawn", "ltask.spawn")
     say((text:match "ltask/root_client%.lua:%d+: in function 'ltask%.spawn'" or "nothing"):gsub("%d+", "N"))
     trace(ltask.call, ltask.spawn "fails", "f")
@@ -279,9 +280,9 @@ kit.test("tracebacks and errors have the lines and names of the service library"
   },
 })
 
--- Regression: the message that there are lines to write was refused like the others, and it is sent only once until the
--- log is empty.
-kit.test("the log continues after the logger's mailbox was full", {
+-- Regression: the message that notifies the logger of entries is sent only once until the log is empty. A full mailbox
+-- refused it like other messages.
+kit.test("the logger still gets entries after its mailbox was full", {
   services = { own_logger = [[
     local core = require "ltask.core"
     local S, written = {}, 0
@@ -295,7 +296,7 @@ kit.test("the log continues after the logger's mailbox was full", {
       end
     end
     core.system_calls().log_ready = flush
-    -- Keeps its thread until that file exists.
+    -- Blocks this service's thread until the file `path` exists.
     function S.hold(who, path)
       ltask.send(who, "held")
       repeat local f = io.open(path) until f

@@ -3,12 +3,12 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Runs a script as the main task of a service that owns a loop, as `lio --service` does.
+-- Runs a test with `spec.script` as the main task of a service that owns a loop, as `lio --service` does.
 local function with_loop(name, spec)
   spec.modules = { script = spec.script }
   spec.config = { bootstrap = { { name = "host" } } }
   spec.services = spec.services or {}
-  -- Only the service path has the folder of the script.
+  -- The path of the script is built from the service path, which contains its folder.
   spec.services.host = [[
     ltask.spawn("lio", (ltask.servicepath():gsub("%?", "script")))
     ltask.fork(ltask.quit)
@@ -17,8 +17,9 @@ local function with_loop(name, spec)
   kit.test(name, spec)
 end
 
--- Regression: `run` counted tasks: when an older one ended, its own tasks seemed to have ended, and were killed.
-with_loop("loop.run in a service runs its function to the end while older tasks end", {
+-- Regression: `run` compared numbers of tasks. When an older task ended, `run` assumed that its own tasks had ended,
+-- and killed them.
+with_loop("loop.run in a service runs its function to the end even if older tasks end", {
   script = [[
     local loop = require "lio.loop"
     local ltask = require "ltask"
@@ -34,12 +35,13 @@ with_loop("loop.run in a service runs its function to the end while older tasks 
   out = { "1", "2", "3", "4", "5", "returned\tresult" },
 })
 
--- Regression: the handler of a request that arrived later kept `run` from returning, or was killed by it.
-with_loop("loop.run in a service ends while a request is handled, and does not end its handler", {
+-- Regression: if a request arrived while `run` was running, its handler prevented `run` from returning, or was killed
+-- by `run`.
+with_loop("loop.run in a service returns while a request is handled, and does not kill the handler", {
   services = { asker = [[
     local S = {}
     function S.ask(id)
-      -- Too many for a search one by one.
+      -- Sends many requests, so that a search through all of them would be slow.
       for i = 1, 100 do ltask.fork(pcall, ltask.call, id, "park", i) end
       ltask.fork(function()
         say("answer", ltask.call(id, "wait"))
@@ -73,7 +75,7 @@ with_loop("loop.run in a service ends while a request is handled, and does not e
 })
 
 -- Regression: `quit` started the stop hooks, and ended the service at their first wait.
-with_loop("a quit from outside stops the loop of a service gracefully", {
+with_loop("when the system quits, the loop of a service stops gracefully", {
   script = [[
     local loop = require "lio.loop"
     local ltask = require "ltask"

@@ -1,12 +1,12 @@
--- Bounded mailboxes: a sender gets an error or waits when one is full, and answers, errors and timers are neither lost
--- nor duplicated meanwhile. Also tests faults of the original ltask: messages delivered twice, pointers freed twice,
--- responses without a caller.
+-- Bounded mailboxes: if a mailbox is full, a sender gets an error or waits, and responses, errors and timers are
+-- neither lost nor duplicated. The suite also tests for faults of the original ltask: messages that were delivered
+-- twice, pointers that were freed twice, and responses without a caller.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- A sink that takes no messages during `hold`: its sender is notified when `hold` begins, and ends it by a file. `add`
--- collects values; `list` returns them by sender.
+-- A service that handles no messages during `hold`. `hold` first notifies its sender, and then waits for a file that
+-- the sender creates. `add` collects values, and `list` returns the values of a sender.
 local sink <const> = [[
   local S, lists, count = {}, {}, 0
   function S.hold(who, dir)
@@ -34,7 +34,7 @@ local hold <const> = [[
   local function release() io.open(dir .. "/go", "w"):close() end
 ]]
 
-kit.test("send and call to a full mailbox raise that the service is busy; accepted messages arrive", {
+kit.test("send and call raise an error if the mailbox is full, and accepted messages arrive", {
   services = { sink = sink },
   config = { core = { queue = 8 } },
   main = hold .. [[
@@ -65,7 +65,7 @@ for name, spec in pairs {
   ['full = "wait" in the core config'] = { config = { core = { full = "wait", queue = 4 } }, on = "" },
   ['on_full "wait" in the service'] = { config = { core = { queue = 4 } }, on = "ltask.on_full 'wait'\n" },
 } do
-  kit.test(name .. ": senders are suspended in order until there is room", {
+  kit.test(name .. " suspends senders until the mailbox has space, and keeps their order", {
     services = { sink = sink },
     config = spec.config,
     main = spec.on .. hold .. [[
@@ -101,7 +101,7 @@ for name, spec in pairs {
   })
 end
 
-kit.test('on_full "error" in a service overrides the boot config', {
+kit.test('on_full "error" in a service overrides full = "wait" in the boot config', {
   services = { sink = sink },
   config = { full = "wait", core = { queue = 4 } },
   main = hold .. [[
@@ -117,7 +117,7 @@ kit.test('on_full "error" in a service overrides the boot config', {
   out = { "4", "false" },
 })
 
-kit.test("messages of eight senders to a slow sink with little room are not lost and keep their order", {
+kit.test("messages of eight senders to a small mailbox are not lost and keep their order", {
   services = { sink = sink, source = [[
     local S = {}
     function S.run(a, me, n)
@@ -137,7 +137,7 @@ kit.test("messages of eight senders to a slow sink with little room are not lost
       end)
     end
     ltask.wait "done"
-    -- A message of this service may overtake others that wait for room: it repeats the request until all have arrived.
+    -- This service's request may overtake messages that wait for space, so it is repeated until all have arrived.
     while ltask.call(a, "count") < 24000 do ltask.sleep(1) end
     local order = true
     for me = 1, 8 do
@@ -150,7 +150,7 @@ kit.test("messages of eight senders to a slow sink with little room are not lost
   out = { "24000\ttrue" },
 })
 
-kit.test("with room for four, every call is answered once, with values or an error", {
+kit.test("with mailboxes of four messages, every call is answered once, with values or an error", {
   services = { mixed = [[
     local S, n = {}, 0
     function S.run(i)
@@ -180,7 +180,7 @@ kit.test("with room for four, every call is answered once, with values or an err
       end)
     end
     ltask.wait "done"
-    -- A second answer would arrive before these.
+    -- A second response to a request would arrive before these responses.
     local heard = 0
     for i = 1, 3 do heard = heard + ltask.call(services[i], "count") end
     local twice = 0
@@ -202,7 +202,7 @@ kit.test("timers of a service with a full mailbox fire once each", {
         if count == 500 then ltask.wakeup "done" end
       end)
     end
-    -- Its mailbox overflows while it is busy.
+    -- The mailbox of this service overflows while the service is busy.
     local till = ltask.counter() + 0.1
     while ltask.counter() < till do end
     ltask.wait "done"
@@ -214,7 +214,7 @@ kit.test("timers of a service with a full mailbox fire once each", {
   out = { "500\ttrue" },
 })
 
-kit.test("two services that flood each other with requests make progress", {
+kit.test("two services that send each other many requests make progress", {
   services = { peer = [[
     local S, heard = {}, 0
     function S.ping(i) heard = heard + 1 return i end
@@ -249,7 +249,8 @@ kit.test("two services that flood each other with requests make progress", {
   out = { "1000\t1000" },
 })
 
--- The original ltask always crashed here: it retried by moving its list and kept the tail.
+-- The original ltask always crashed here: it moved the entries of its list of pending messages, and did not remove the
+-- copies at the end.
 local fan <const> = [[
   local services, answers, busy, right, count = {}, {}, 0, 0, 0
   local n <const> = 20000
@@ -265,7 +266,7 @@ local fan <const> = [[
     end)
   end
   ltask.wait "done"
-  -- A second answer would arrive before these.
+  -- A second response to a request would arrive before these responses.
   local heard = 0
   for i = 1, 4 do heard = heard + ltask.call(services[i], "count") end
   local twice = 0
@@ -279,13 +280,13 @@ local worker <const> = [[
   return S
 ]]
 
-kit.test("twenty thousand coroutines call four services: answered or refused, each once", {
+kit.test("each of twenty thousand calls to four services is answered or refused once", {
   services = { worker = worker },
   main = fan .. "say(right + busy, count, twice, heard == right)",
   out = { "20000\t20000\t0\ttrue" },
 })
 
-kit.test('twenty thousand coroutines call four services with full = "wait": answered, each once', {
+kit.test('with full = "wait", each of twenty thousand calls to four services is answered once', {
   services = { worker = worker },
   config = { full = "wait", core = { queue = 64 } },
   main = fan .. "say(right, busy, count, twice, heard)",

@@ -1,11 +1,11 @@
--- Full mailboxes whose senders wait for room (`full = "wait"`): what a send returns, and that all requests arrive.
+-- Full mailboxes whose senders wait for space (`full = "wait"`): what a send returns, and whether all requests arrive.
 -- tests/ltask_mailbox_test.lua tests the order of the senders, and full mailboxes that refuse messages.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
 -- Regression: a send that had waited returned nothing, so `assert(ltask.send(...))` failed under load.
-kit.test('with full = "wait" every send returns true, even one that waited for room', {
+kit.test('with full = "wait", every send returns true, even if it waited for space', {
   services = { slow = [[
     local S, n = {}, 0
     function S.add()
@@ -27,8 +27,8 @@ kit.test('with full = "wait" every send returns true, even one that waited for r
   out = { "50\t50" },
 })
 
--- Regression: it returned nothing, as for a message that had arrived.
-kit.test("a send that waits for room returns false and a message when the receiver dies", {
+-- Regression: the send returned nothing, as for a message that had arrived.
+kit.test("a send that waits for space returns false and a message if the receiver dies", {
   services = { dying = [[
     local S = {}
     function S.hold(who, dir)
@@ -66,9 +66,9 @@ kit.test("a send that waits for room returns false and a message when the receiv
   out = function(out) t.eq(kit.said(out), { "true\ttrue\t20\tnil" }) end,
 })
 
--- Regression: the message that reports room filled the mailbox that it was sent to, and waited for room itself: two
--- services sent each other such messages forever, and no request arrived.
-kit.test("services that call each other through mailboxes with room for one get all their answers", {
+-- Regression: the message that notifies a sender of space filled the sender's mailbox, or waited for space in it. So
+-- two services sent each other only such messages, and no request arrived.
+kit.test("services that call each other get all responses, even if each mailbox holds one message", {
   services = { peer = [[
     local S = {}
     function S.pass(to, n)
@@ -101,8 +101,8 @@ kit.test("services that call each other through mailboxes with room for one get 
   out = function(out) t.eq(kit.said(out), { "2000" }) end,
 })
 
--- Regression: it raised although there was room.
-kit.test('with full = "wait" a coroutine that cannot wait sends as long as there is room', {
+-- Regression: the send raised an error although the mailbox had space.
+kit.test('with full = "wait", a coroutine that cannot wait can send while the mailbox has space', {
   config = { full = "wait" },
   main = [[
     function S.add()

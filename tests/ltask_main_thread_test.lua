@@ -1,10 +1,10 @@
--- mainthread_run: a function of a service runs on the process's main thread, for libraries that require it (windows,
--- signals).
+-- mainthread_run, which runs a function of a service on the main thread of the process, for libraries that require this
+-- thread (windows, signals).
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Whether the calling code runs on the process's main thread.
+-- `on_main()` returns true if the calling code runs on the main thread of the process.
 local on_main <const> = [[
   local function on_main()
     local thread = io.open "/proc/thread-self/stat"
@@ -30,7 +30,7 @@ for _, mainthread in ipairs { 0, false } do
   })
 end
 
-kit.test("an error in the function raises in its caller, and the service returns to a worker", {
+kit.test("mainthread_run raises an error of its function, and the service returns to a worker", {
   main = on_main .. [[
     local ok, e = pcall(ltask.mainthread_run, function() error "on the main thread" end)
     say(ok, tostring(e):find("on the main thread", 1, true) ~= nil)
@@ -40,7 +40,7 @@ kit.test("an error in the function raises in its caller, and the service returns
   out = { "false\ttrue", "false" },
 })
 
-kit.test("several services use the main thread in turn, and their requests are answered", {
+kit.test("several services may use the main thread in turn, and their callers get responses", {
   services = { worker = on_main .. [[
     local S = {}
     function S.run(i)
@@ -66,7 +66,7 @@ kit.test("several services use the main thread in turn, and their requests are a
   out = { "50\ttrue", "pong", "pong", "pong", "pong", "pong" },
 })
 
-kit.test("the function on the main thread may call other services", {
+kit.test("the function of mainthread_run may call other services", {
   services = { echo = "local S = {} function S.echo(...) return ... end return S" },
   main = on_main .. [[
     local a = ltask.spawn "echo"
@@ -79,7 +79,7 @@ kit.test("the function on the main thread may call other services", {
 })
 
 -- Regression: start raised "deinit: the system runs" instead of the error, and the services kept running.
-t.test("an error in the boot table's mainthread function is raised by start, and the system has ended", function()
+t.test("start raises an error of the boot table's mainthread function after the system has ended", function()
   for _, worker in ipairs(kit.workers) do
     local dir, program = kit.write({ main = [[
       CLOSED = setmetatable({}, { __gc = function() say "closed" end })

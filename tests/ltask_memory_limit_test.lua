@@ -1,10 +1,10 @@
--- Memory limits of services (`ltask.mem_limit`): answers, requests and kills at the limit.
+-- Memory limits of services (`ltask.mem_limit`): responses, requests and kills of a service at its limit.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Regression: the error was logged instead of raised, and the caller waited forever.
-kit.test("an answer for which the caller has no memory raises an error in the caller", {
+-- Regression: the error was logged and not raised, and the caller waited forever.
+kit.test("a call raises an error if the caller has no memory for the response", {
   services = {
     big = "local S = {} function S.big() local v = {} for i = 1, 200000 do v[i] = { i } end return v end return S",
     small = [[
@@ -27,8 +27,8 @@ kit.test("an answer for which the caller has no memory raises an error in the ca
   out = function(out) t.eq(kit.said(out), { "false\tnot enough memory", "false\tnot enough memory" }) end,
 })
 
--- Regression: an emergency collection started the collector, which was stopped until the end of the call.
-kit.test("no finalizer runs in the middle of a native call, even at a memory limit", {
+-- Regression: an emergency collection started the collector, although it must be stopped until the call returns.
+kit.test("no finalizer runs inside a native call, even at a memory limit", {
   main = [[
     if _VERSION == "Lua 5.4" then
       collectgarbage("incremental", 1, 400, 40)
@@ -57,7 +57,7 @@ kit.test("no finalizer runs in the middle of a native call, even at a memory lim
   out = { "0" },
 })
 
--- A service that has almost reached its limit.
+-- A service whose request `limit` sets a limit slightly above the memory that it uses.
 local limited <const> = [[
   local S = {}
   function S.limit()
@@ -69,8 +69,9 @@ local limited <const> = [[
   return S
 ]]
 
--- Regression: the code that answers an error was loaded under the same limit, and the second error ended the service.
-kit.test("a service at its memory limit answers requests with an error, and continues", {
+-- Regression: the code that responds with an error was loaded under the same limit, and the second error ended the
+-- service.
+kit.test("a service at its memory limit responds with errors, and continues", {
   services = { limited = limited },
   config = { grace = 0.2 },
   main = [[
@@ -91,7 +92,7 @@ kit.test("a service at its memory limit answers requests with an error, and cont
   end,
 })
 
--- Regression: the code of `quit` was loaded under the limit as well: the service could not be ended, and the end of the
+-- Regression: the code of `quit` was also loaded under the limit, so the service could not be ended, and the end of the
 -- system took the whole `grace`.
 kit.test("a service at its memory limit can be killed", {
   services = { limited = limited },

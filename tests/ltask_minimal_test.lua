@@ -1,5 +1,5 @@
--- The smallest programs with ltask.bootstrap: one root service, no library. The program is the example that the project
--- began with, and must print its output.
+-- The smallest programs with ltask.bootstrap: one root service and no library. The first one is the example with which
+-- the project began, and must print that example's output.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -30,7 +30,7 @@ boot.post_message({
 })
 ]]
 
--- The main.lua of that example, with its five steps; tests vary `config` and `post`.
+-- Returns the main.lua of the example with its five steps. Tests vary `config` and `post_message`.
 local function main(config, post_message)
   return [[
 local ltask = require("ltask")
@@ -57,7 +57,7 @@ local function folder(program)
   return dir
 end
 
--- Runs it in the folder of its files. `limit`: seconds after which it is killed.
+-- Runs a program in a folder with its files. It is ended after `limit` seconds (default: 60).
 local function run(program, limit)
   return t.run(string.format("cd %s && timeout -k 1 %g %s main.lua",
     t.quote(folder(program)), limit or 60, kit.host()))
@@ -73,11 +73,11 @@ for _, config in ipairs { "{}", "{ worker = 1 }", "{ worker = 2 }" } do
     t.eq(r.code, 0)
   end)
 
-  t.test("without a message the service never runs, with " .. config, function()
+  t.test("a service that gets no message never runs, with " .. config, function()
     local r = run("io.stdout:setvbuf 'no'\n" .. main(config, ""), 1)
     t.eq(r.err, "")
     t.eq(r.out, "ltask Start\n")
-    t.eq(r.code, 124, "it has to wait until it is ended")
+    t.eq(r.code, 124, "the program waits until timeout(1) ends it")
   end)
 end
 
@@ -86,7 +86,7 @@ t.test("a waiting system uses no CPU", function()
   local r = t.run(string.format("cd %s && TIMEFORMAT='cpu %%U %%S' bash -c %s",
     t.quote(dir), t.quote("time timeout 1 " .. kit.host() .. " main.lua")))
   local user, system = r.err:match "cpu ([%d.]+) ([%d.]+)"
-  t.ok(user and user + system < 0.3, "a second of waiting took CPU: " .. r.err)
+  t.ok(user and user + system < 0.3, "a second of waiting used CPU time: " .. r.err)
 end)
 
 -- ---------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ local function boot(code)
   return kit.program("local boot = require 'ltask.bootstrap'\nboot.init { worker = 1 }\n" .. code)
 end
 
-t.test("new_service with three arguments raises an error of the source", function()
+t.test("new_service with three arguments raises an error if the source is wrong", function()
   local r = boot [[
     print(pcall(boot.new_service, "root", "@./there-is-no-such-file.lua", 1))
     print(pcall(boot.new_service, "root", "this is not Lua", 1))
@@ -109,11 +109,11 @@ t.test("new_service with three arguments raises an error of the source", functio
   t.ok(lines[1]:find "^false\t.*there%-is%-no%-such%-file", lines[1])
   t.ok(lines[2]:find "^false\t.*syntax error", lines[2])
   t.ok(lines[3]:find "^false\t.*bad argument #1", lines[3])
-  t.eq(lines[4], "1", "the id is free again after a failure")
+  t.eq(lines[4], "1", "the id can be used after a failure")
   t.eq(r.code, 0)
 end)
 
-t.test("new_service with a chunk name returns false and an error", function()
+t.test("new_service with a chunk name returns false and an error if the source is wrong", function()
   local r = boot [[
     print(boot.new_service("root", "this is not Lua", "@some-name.lua", 1))
     print(boot.new_service("root", "return", "@some-name.lua", 1))
@@ -126,7 +126,7 @@ t.test("new_service with a chunk name returns false and an error", function()
   t.eq(r.code, 0)
 end)
 
-t.test("an id that is in use is refused", function()
+t.test("new_service refuses an id that is in use", function()
   local r = boot [[
     boot.new_service("root", "return", 1)
     print(pcall(boot.new_service, "again", "return", 1))
@@ -138,7 +138,7 @@ t.test("an id that is in use is refused", function()
   t.eq(r.code, 0)
 end)
 
-t.test("post_message to an id without a service raises", function()
+t.test("post_message raises an error for an id without a service", function()
   local r = boot [[
     boot.new_service("root", "return", 1)
     for _, to in ipairs { 0, 7, 0xffffffff } do
@@ -159,7 +159,7 @@ t.test("post_message to an id without a service raises", function()
   t.eq(r.code, 0)
 end)
 
-t.test("an error in root is logged with its traceback, and the run call returns", function()
+t.test("an error in root is logged with its traceback, and run returns", function()
   for _, worker in ipairs(kit.workers) do
     local r = kit.program(string.format([[
       local boot = require "ltask.bootstrap"

@@ -1,5 +1,5 @@
--- Every name of the contract exists: the low-level modules inside and outside a service, and the service library. The
--- suites of their topics test what they do.
+-- Every documented function exists, in the low-level modules inside and outside a service, and in the service library.
+-- Other suites test what the functions do.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -31,7 +31,7 @@ local missing <const> = [[
   end
 ]]
 
--- Returns code that prints the names which are not functions of the module `name`.
+-- Returns code that prints those of the names that are not functions of the module `name`.
 local function names_of(name, names)
   return string.format("%s say(%q, missing(require %q, %q))\n", missing, name, name, names)
 end
@@ -62,7 +62,7 @@ t.test("ltask.bootstrap has every function, and ltask can pack outside a service
   t.eq(r.out, "ltask.bootstrap\t\nltask\t\n")
 end)
 
-kit.test("the service library has every function, with those of the core", {
+kit.test("the service library has every function, and those of the low-level module", {
   main = names_of("ltask", core .. library) .. names_of("ltask", "") .. [[
     say(type(ltask.log.info), type(ltask.log.error))
     say(rawequal(require "ltask", ltask))
@@ -73,7 +73,7 @@ kit.test("the service library has every function, with those of the core", {
 -- ---------------------------------------------------------------------------------------------
 -- Handlers and boot fields that belong to no other topic
 
-kit.test("the function that a service assigns to ltask.signal_handler gets its signals", {
+kit.test("the function that a service assigns to ltask.signal_handler gets signals", {
   services = { listener = [[
     local S, heard = {}, nil
     assert(ltask.signal_handler == nil)
@@ -110,7 +110,7 @@ kit.test("services do not share globals", {
   out = { "a's\tnil\tmain's" },
 })
 
-kit.test("a service has the standard libraries, and finds modules by lua_path", {
+kit.test("a service has the standard libraries, and finds modules in lua_path", {
   modules = { helper = "return { name = 'helper' }" },
   main = [[
     for _, name in ipairs { "string", "table", "math", "io", "os", "utf8", "debug", "coroutine", "package" } do

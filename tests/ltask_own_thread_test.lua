@@ -1,11 +1,11 @@
--- Services with an event descriptor, which block on their own threads: the watchdog and the main thread, and a system
--- that cannot start another thread. tests/ltask_event_test.lua is about the event descriptor itself.
+-- Services with an event descriptor, which block on their own threads: the watchdog, the main thread, and a system that
+-- cannot start another thread. tests/ltask_event_test.lua tests the event descriptor itself.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
 -- Regression: the function ran on the service's own thread, without an error.
-kit.test("mainthread_run in a service with its own thread says that it has one", {
+kit.test("mainthread_run raises an error in a service with its own thread", {
   services = { own = [[
     local S = {}
     local wait = ltask.eventinit()
@@ -26,7 +26,7 @@ kit.test("mainthread_run in a service with its own thread says that it has one",
   out = { "pong", "false\tthread of its own", "pong" },
 })
 
--- Regression: the scheduler reported to the service again and again that it was idle, which used up a processor.
+-- Regression: the scheduler repeatedly sent the service the message that it was idle, which used 100 % of a processor.
 kit.test("a service with an event descriptor and no idle handler uses no CPU while it waits", {
   services = { own = [[
     ltask.eventinit()
@@ -45,7 +45,7 @@ kit.test("a service with an event descriptor and no idle handler uses no CPU whi
 })
 
 -- Regression: the watchdog checked only slices that ran on workers.
-t.test("the watchdog reports a loop in a service with its own thread, and not one that waits there", function()
+t.test("the watchdog reports a loop in a service with its own thread, but not a wait", function()
   for _, worker in ipairs(kit.workers) do
     local child <close>, dir = kit.spawn({
       services = { own = [[
@@ -79,7 +79,7 @@ t.test("the watchdog reports a loop in a service with its own thread, and not on
 end)
 
 -- Regression: the system ended at once, with exit code 0 and without quit handlers.
-kit.test("a service for which no thread can start dies with a line in the log; the system continues", {
+kit.test("if no thread can be started for a service, it dies with a line in the log; the system continues", {
   services = { polite = [[
     local S, name = {}, ...
     function S.ping(...) return ... end
@@ -92,10 +92,10 @@ kit.test("a service for which no thread can start dies with a line in the log; t
   main = [[
     local stat <close> = io.open "/proc/self/stat"
     local me = stat:read "n"
-    -- The thread that the system starts last is running.
+    -- Waits until the thread that the system starts last is running.
     while not os.execute(("grep -qs lio-timer /proc/%d/task/*/comm"):format(me)) do ltask.sleep(0) end
-    -- The limit leaves room for the stacks of some threads, because the system may start threads while a command runs.
-    -- It is a soft limit, so that a process that runs already can lift it: under the limit no process can be started.
+    -- The limit leaves space for the stacks of some threads, because the system may start threads while a command runs.
+    -- Under the limit no process can be started, so a process that runs already lifts it: it must be a soft limit.
     local prlimit = ("prlimit --pid %d --as="):format(me)
     local lift = io.popen("read go && " .. prlimit .. "unlimited:", "w")
     local other = ltask.spawn("polite", "other")
@@ -119,7 +119,7 @@ kit.test("a service for which no thread can start dies with a line in the log; t
     t.ok((out .. err):find "cannot start a thread", out .. err)
     t.eq(kit.said(out), { "1\tpong", "one more", "quit\tother" }, out .. err)
   end,
-  -- AddressSanitizer maps more memory than any limit.
+  -- AddressSanitizer maps more memory than the limit allows.
   resident = true,
 })
 

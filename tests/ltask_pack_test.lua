@@ -1,5 +1,5 @@
--- ltask.pack and its counterparts, outside of a service: values that can be packed, refused values, `__pairs`, the
--- owner of the block, corrupt bytes. PACK_SEED=N repeats a random run.
+-- ltask.pack and its counterparts, outside a service: values that can be packed, refused values, `__pairs`, the calls
+-- that free a block, and corrupt bytes. PACK_SEED=N repeats a random run.
 
 local t = require "tests.kit"
 local ltask = require "ltask"
@@ -11,10 +11,10 @@ end
 
 local pack, unpack, unpack_remove, remove = ltask.pack, ltask.unpack, ltask.unpack_remove, ltask.remove
 
--- Returns the values, packed and unpacked.
+-- Packs the values, unpacks the block, and returns the unpacked values.
 local function travel(...) return unpack_remove(pack(...)) end
 
--- Whether two numbers have the same type and the same bits.
+-- Asserts that two numbers have the same type and the same bits.
 local function same_number(got, wanted)
   t.eq(math.type(got), math.type(wanted))
   local format = math.type(wanted) == "integer" and "j" or "n"
@@ -24,7 +24,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Plain values
 
-t.test("no values give a null pointer and size 0", function()
+t.test("pack without values returns a null pointer and size 0", function()
   local pointer, size = pack()
   t.eq(type(pointer), "userdata")
   t.eq(size, 0)
@@ -41,7 +41,7 @@ t.test("nil and booleans keep their positions", function()
     { n = 4, nil, true, false, nil })
 end)
 
-t.test("integers are exact, at every change of size", function()
+t.test("integers of every packed size are exact", function()
   for shift = 0, 63 do
     for offset = -20, 130 do
       same_number(travel((1 << shift) + offset), (1 << shift) + offset)
@@ -62,7 +62,7 @@ t.test("floats keep every bit and their type", function()
   same_number(travel(odd), odd)
 end)
 
-t.test("strings hold any bytes and any length", function()
+t.test("strings may have any bytes and any length", function()
   local all = {}
   for byte = 0, 255 do all[#all + 1] = string.char(byte) end
   all = table.concat(all)
@@ -87,7 +87,7 @@ t.test("many values can be packed at once", function()
   t.eq({ travel(table.unpack(values)) }, values)
 end)
 
-t.test("a small request is compact", function()
+t.test("a small request takes at most 40 bytes", function()
   local pointer, size = pack { 1, 2, 3, "abc", { x = 1, y = 2.5, z = "hello" } }
   remove(pointer, size)
   t.eq(size <= 40, true, size)
@@ -96,7 +96,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Tables
 
-t.test("tables of every shape", function()
+t.test("tables of every shape are unchanged", function()
   for _, value in ipairs {
     {}, { 1 }, { 1, 2, 3 }, { x = 1 }, { 1, 2, x = 3 }, { [0] = 1 }, { [-1] = 1, [1.5] = 2, [true] = 3 },
     { { { {} } } }, { a = { b = { c = {} } } }, { [2 ^ 53] = 1 }, { [math.mininteger] = 1, [math.maxinteger] = 2 },
@@ -106,14 +106,14 @@ t.test("tables of every shape", function()
   end
 end)
 
-t.test("keys of every type, a table among them", function()
+t.test("a table may be a key", function()
   local key = { 1 }
   local got = travel { [key] = "value", key }
   t.eq(got[1], { 1 })
   t.eq(got[got[1]], "value")
 end)
 
-t.test("arrays of every length, and with other keys", function()
+t.test("arrays may have any length, and other keys", function()
   for _, length in ipairs { 1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 254, 255, 256, 257, 1000, 70000 } do
     local array = {}
     for i = 1, length do array[i] = i * 3 end
@@ -131,7 +131,7 @@ t.test("arrays of every length, and with other keys", function()
   end
 end)
 
-t.test("tables of every number of keys", function()
+t.test("tables may have any number of keys", function()
   for count = 0, 300 do
     local map = {}
     for i = 1, count do map["k" .. i] = i end
@@ -139,7 +139,8 @@ t.test("tables of every number of keys", function()
   end
 end)
 
--- Lua 5.5 stores the last border that it has found; only in 5.4 it depends on the table alone.
+-- In Lua 5.4 the length of a table with holes depends only on its entries. Lua 5.5 also stores the last border that it
+-- has found.
 local BORDERS <const> = _VERSION == "Lua 5.4"
 
 t.test("holes in an array and its length are kept", function()
@@ -152,7 +153,7 @@ t.test("holes in an array and its length are kept", function()
   t.eq(got, { [3] = "x", n = 4 })
 end)
 
-t.test("a table with few entries is small although its length is large", function()
+t.test("a packed table with few entries is small even if the table's length is large", function()
   local sparse = {}
   for shift = 0, 61 do sparse[1 << shift] = shift end
   local pointer, size = pack(sparse)
@@ -175,7 +176,7 @@ t.test("metatables are not packed", function()
   t.eq(got.y, nil)
 end)
 
-t.test("a table that occurs twice is one table, in one value and across values", function()
+t.test("a table that occurs twice is unpacked as one table, in one value and across values", function()
   local shared = { "s" }
   local got = travel { shared, { shared }, x = shared }
   t.eq(got[1] == got[2][1] and got[1] == got.x, true)
@@ -197,7 +198,7 @@ t.test("cycles are kept", function()
   t.eq(got.name, "ring")
 end)
 
-t.test("sharing among many tables", function()
+t.test("references between many tables are kept", function()
   local nodes = {}
   for i = 1, 2000 do nodes[i] = { id = i } end
   for i = 1, 2000 do
@@ -210,7 +211,7 @@ t.test("sharing among many tables", function()
   end
 end)
 
--- Returns a chain of `depth` tables, each under `key` in the one before.
+-- Returns a chain of `depth` tables, of which each is the value at `key` of the previous one.
 local function chain(depth, key)
   local inner = { last = true }
   for _ = 2, depth do inner = { [key] = inner } end
@@ -226,7 +227,7 @@ local function depth_of(value, key)
   return depth, value.last
 end
 
-t.test("nesting to any depth", function()
+t.test("tables may be nested to any depth", function()
   for _, key in ipairs { 1, "k" } do
     for depth = 44, 104 do
       t.eq({ depth_of(travel(chain(depth, key)), key) }, { depth, true })
@@ -235,7 +236,7 @@ t.test("nesting to any depth", function()
   end
 end)
 
-t.test("a chain of keys that are tables", function()
+t.test("tables that are keys may be nested", function()
   local value = { last = true }
   for _ = 1, 500 do value = { [value] = 1 } end
   local got = travel(value)
@@ -243,7 +244,7 @@ t.test("a chain of keys that are tables", function()
   t.eq(got, { last = true })
 end)
 
-t.test("references across the depth at which tables are packed later", function()
+t.test("references are kept across the depth from which nested tables are written separately", function()
   local top = chain(100, "k")
   local middle = top
   for depth = 1, 99 do
@@ -262,7 +263,7 @@ t.test("references across the depth at which tables are packed later", function(
   t.eq(inner.top == got and inner.last, true)
 end)
 
-t.test("a wide table at every depth", function()
+t.test("tables at every depth may have several entries", function()
   local value = "leaf"
   for depth = 1, 60 do value = { value, { depth }, { { depth } }, n = depth } end
   t.eq(travel(value), value)
@@ -271,7 +272,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Refused
 
-t.test("the error names a value that cannot be packed", function()
+t.test("the error for a value that cannot be packed names its type", function()
   local function lua() end
   for name, value in pairs { ["function"] = lua, thread = coroutine.create(lua), userdata = io.stdout } do
     local wanted = "Unsupport type " .. name .. " to serialize"
@@ -313,7 +314,7 @@ local function with_pairs(iterate, value)
   return setmetatable(value or {}, { __pairs = iterate })
 end
 
-t.test("__pairs decides what is packed", function()
+t.test("__pairs determines which entries are packed", function()
   local value = with_pairs(function() return next, { a = 1, 2 } end, { "hidden" })
   t.eq(travel(value), { 2, a = 1 })
   t.eq(travel { x = { value } }, { x = { { 2, a = 1 } } })
@@ -326,7 +327,7 @@ t.test("a __pairs that a metatable inherits is ignored", function()
   t.eq(travel(value), { 1 })
 end)
 
-t.test("different tables that an iterator makes stay different", function()
+t.test("different tables that an iterator creates stay different", function()
   local value = with_pairs(function()
     local i = 0
     return function()
@@ -340,7 +341,7 @@ t.test("different tables that an iterator makes stay different", function()
   t.eq(#got, 50)
 end)
 
-t.test("packing inside __pairs", function()
+t.test("__pairs may pack values", function()
   local value = with_pairs(function()
     local inner = { travel({ deep = { 1, 2 } }, "x") }
     return next, inner
@@ -377,7 +378,7 @@ t.test("an error in __pairs is raised, and packing still works", function()
   t.eq(travel { 1, { 2 } }, { 1, { 2 } })
 end)
 
-t.test("a __pairs that yields is an error", function()
+t.test("a __pairs cannot yield", function()
   local co = coroutine.wrap(function()
     return pcall(pack, with_pairs(function() coroutine.yield() end))
   end)
@@ -386,7 +387,7 @@ t.test("a __pairs that yields is an error", function()
   t.eq(message:find("yield", 1, true) ~= nil, true, message)
 end)
 
-t.test("packing in finalizers while packing and unpacking", function()
+t.test("a finalizer that runs during pack or unpack may pack values", function()
   local value = { with_pairs(function() return next, { 1, { 2 } } end), { x = { "y" } }, chain(120, 1) }
   local wanted = { { 1, { 2 } }, { x = { "y" } }, chain(120, 1) }
   local runs = 0
@@ -397,7 +398,7 @@ t.test("packing in finalizers while packing and unpacking", function()
       if runs < 100 then litter() end
     end })
   end
-  -- Garbage of earlier tests would delay the next collection.
+  -- Collects the garbage of earlier tests, which would delay the next collection.
   collectgarbage()
   collectgarbage("incremental", 100, 1000)
   litter()
@@ -416,20 +417,20 @@ end)
 -- Bytes
 
 
-t.test("unpack does not free, unpack_remove does", function()
+t.test("unpack does not free the block, and unpack_remove frees it", function()
   local pointer, size = pack("x", { 1 })
   for _ = 1, 3 do t.eq({ unpack(pointer, size) }, { "x", { 1 } }) end
   t.eq({ unpack_remove(pointer, size) }, { "x", { 1 } })
 end)
 
-t.test("unpack takes a string, and raises if it is truncated", function()
+t.test("unpack accepts a string, and raises an error if the string is truncated", function()
   t.eq(unpack "\x83abc", "abc")
   t.eq({ unpack "\x11\x12\x83abc" }, { 1, 2, "abc" })
   t.raises("cannot unpack: the bytes are cut off", function() unpack "\x84abc" end)
   t.raises("cannot unpack: unknown tag", function() unpack "\xff" end)
 end)
 
-t.test("random bytes give values or an error", function()
+t.test("unpack of random bytes returns values or raises an error", function()
   local seed = tonumber(os.getenv "PACK_SEED") or os.time()
   math.randomseed(seed)
   local good = 0
@@ -450,7 +451,8 @@ t.test("random bytes give values or an error", function()
   t.eq(good > 0, true, "PACK_SEED=" .. seed)
 end)
 
--- Regression: the author of a packed string can choose the address of a function: a call of it crashed the process.
+-- Regression: the author of a packed string could choose the address of a function, and calling the function crashed
+-- the process.
 t.test("unpack of a string refuses pointers and functions at every position", function()
   local pointer, size = pack(1, 2)
   for _, case in ipairs {
@@ -474,7 +476,7 @@ t.test("unpack of a string refuses pointers and functions at every position", fu
   t.raises("C function", function() unpack("\xcc" .. ("\x41"):rep(8)) end)
 end)
 
--- Returns the KiB that the call allocates in total.
+-- Returns the KiB that the call `f(...)` allocates in total.
 local function allocated(f, ...)
   collectgarbage()
   collectgarbage "stop"
@@ -485,8 +487,8 @@ local function allocated(f, ...)
   return more
 end
 
--- Regression: 200 tables in a million bytes that claimed 2^25 keys each took 4.9 GB.
-t.test("tables are allocated for at most as many entries as there are bytes in total", function()
+-- Regression: unpacking a million bytes with 200 tables, each of which claimed to have 2^25 keys, took 4.9 GB.
+t.test("tables are allocated for at most as many entries in total as the string has bytes", function()
   local rest = "\xc9" .. string.pack("=I4", 1000000) .. ("x"):rep(1000000)
   local none, small, large = "\xcd\x00", "\xcd\x14\xc0", "\xcd\x1a\xc0"
   local function growth(tables)
@@ -496,12 +498,12 @@ t.test("tables are allocated for at most as many entries as there are bytes in t
   end
   local plain = growth(none:rep(200))
   t.near(growth(large:rep(200)), plain, 1)
-  -- A million bytes can have one table of 2^19 entries, not two.
+  -- For a million bytes, one table of 2^19 entries is allocated, but not two.
   t.near(growth(small:rep(200)), growth(small .. none:rep(199)), 1)
   t.eq(growth(small .. none:rep(199)) > plain + 8000, true)
 end)
 
-t.test("nested arrays are allocated for at most as many entries as there are bytes", function()
+t.test("nested arrays are allocated for at most as many entries in total as the string has bytes", function()
   local function claim(count) return "\xcd\x80" .. string.pack("=I4", count) end
   local function growth(text)
     t.raises("cannot unpack: the bytes are cut off", unpack, text)
@@ -509,12 +511,12 @@ t.test("nested arrays are allocated for at most as many entries as there are byt
   end
   local tail = ("\xc0"):rep(499999) .. "\xcd"
   local one = growth(claim(500000) .. tail)
-  -- 39 empty tables take 56 bytes each, and their place in the table around them.
+  -- Each of the 39 empty tables takes 56 bytes, and an entry in the table that contains it.
   t.near(growth(claim(500000):rep(40) .. tail), one, 8)
   t.near(one, 500000 * string.packsize "n" * (_VERSION == "Lua 5.4" and 2 or 1.125) / 1024, 8)
 end)
 
-t.test("unpacked tables are allocated at their size", function()
+t.test("unpacked tables have all entries, regardless of their number", function()
   for _, count in ipairs { 1, 2, 3, 5, 9, 100, 1025 } do
     local keys, list = {}, {}
     for i = 1, count do keys["k" .. i], list[i] = i, { [("x"):rep(i % 7 + 1)] = i } end

@@ -1,11 +1,12 @@
--- Programs like the service tests of the original ltask, one for each generation: a first service without handlers does
--- everything in its file, calls a user service, and the system ends by itself. Both hung at the end, when services
--- without handlers did not end.
+-- Programs like the service tests of the original ltask, one for each generation. The first service has no handlers: it
+-- does everything in its file, and calls a user service. Then the system ends by itself. Regression: both programs hung
+-- at the end, because services without handlers did not end.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Boots a table that is given as source text, in a folder with those services, and ignores the result of `start`.
+-- Boots a table whose fields are given as the string `config`, in a folder with the files of `services`. The program
+-- ignores the result of `start`.
 local function run(worker, config, services)
   local dir = kit.write { services = services }
   return kit.program(string.format([[
@@ -16,7 +17,7 @@ local function run(worker, config, services)
   ]], dir, worker, config), dir)
 end
 
--- The user service: it answers, waits, raises errors, returns its arguments, and ends itself.
+-- The user service, which responds, waits, raises errors, returns its arguments, and ends itself.
 local user <const> = [[
   local greeting, number = ...
   say("user begins", greeting, number)
@@ -67,7 +68,7 @@ local unique <const> = [[
   return S
 ]]
 
--- The part for both generations, in the file of the first service.
+-- The part of the first service's source that both generations have.
 local common <const> = [[
   local args = table.pack(...)
   say("begin", args.n, ...)
@@ -95,7 +96,7 @@ local common <const> = [[
   ltask.wait "both"
   say("slept", ltask.counter() - began >= 0.05)
 
-  -- Timeouts fire in order of time. Repeated if they were not set at almost the same time.
+  -- Timeouts fire in order of time. They are set again if they were not set at almost the same time.
   local fired
   repeat
     local list, set = {}, ltask.counter()
@@ -157,7 +158,7 @@ local common_out <const> = {
   "nothing found\ttrue", "true\ttrue\tthe first",
 }
 
--- The end of the user service, and of the calls that wait for it.
+-- Ends the user service while a call waits for its response.
 local ending <const> = [[
   ltask.fork(function()
     local ok, e = pcall(ltask.call, user, "hang")
@@ -175,7 +176,7 @@ local ending <const> = [[
 
 local ending_out <const> = {
   "user exits", "user quits", "user is collected", "false\ttrue", "user begins\tbye\t43",
-  -- The killed service ends while the first one runs.
+  -- The killed service ends while the first service runs.
   "true\tfalse", "end", "the last task",
 }
 
@@ -185,7 +186,8 @@ local function with(...)
   return list
 end
 
--- Removes the lines of the killed user service, which may be anywhere after its first line.
+-- Returns the lines without those that the killed user service prints when it ends, which may be anywhere after its
+-- first line, and a list of the removed lines.
 local function without_killed(lines)
   local kept, begun, killed = {}, false, {}
   for _, line in ipairs(lines) do
@@ -210,7 +212,7 @@ end
 -- First generation --------------------------------------------------------------------------------
 
 local first_generation <const> = [[
-  -- request(): answers in the order in which they arrive, with errors.
+  -- request(): `select` returns the responses in the order in which they arrive, with errors.
   local answers = {}
   local request = ltask.request { user, "held", "slow", n = 4 }
   request:add { user, "held", "quick" }
@@ -228,7 +230,7 @@ local first_generation <const> = [[
   end
   say("in time", late)
 
-  -- parallel: the results themselves; an error at the loop's end.
+  -- parallel: the loop gets the results themselves, and an error is raised when the loop ends.
   local got = {}
   local all_ok, raised = pcall(function()
     for task, a, b in ltask.parallel {
@@ -252,7 +254,7 @@ for _, worker in ipairs(kit.workers) do
       bootstrap = common .. first_generation .. ending,
       user = user,
       unique = unique,
-      -- Has its own idle work, and handlers.
+      -- A service with idle work and handlers.
       ticker = [[
         local exclusive = require "ltask.exclusive"
         local step = ...
@@ -267,7 +269,7 @@ for _, worker in ipairs(kit.workers) do
         end
         return S
       ]],
-      -- Ends at once.
+      -- A service that ends at once.
       brief = "say 'brief'",
     }), with({ "brief" }, common_out, {
       "error quick slow", "in time\t0", "first\tsecond\t21 42\tfalse\tin a task", "true\ttrue", "true\ttrue\tfalse",
@@ -278,7 +280,7 @@ end
 -- Second generation -------------------------------------------------------------------------------
 
 local second_generation <const> = [[
-  -- async: requests at a time, and a wait for all.
+  -- async: the requests are concurrent, and `wait` waits for all of them.
   local async = ltask.async()
   async:request(user, "keep", "async 1", 1)
   async:request(user, "keep", "async 2", 2)
@@ -288,7 +290,7 @@ local second_generation <const> = [[
   local async_ok, async_error = pcall(async.wait, async)
   say(async_ok, async_error.err.code)
 
-  -- parallel: a list of results, or the error and a function that raises it.
+  -- parallel: the loop gets a list of results, or the error and a function that raises it.
   local got = {}
   for task, result in ltask.parallel {
     { ltask.call, user, "wait", 3, "second", at = 2 },
@@ -301,7 +303,7 @@ local second_generation <const> = [[
   for i = 1, 4 do got[i] = table.concat(got[i], " ") end
   say(table.concat(got, ", "))
 
-  -- Services from a table, on the main thread, and one that owns an event descriptor.
+  -- A service from a table, a function on the main thread, and a service that owns an event descriptor.
   local made = ltask.spawn_service {
     name = "made", args = { "an argument" }, worker_id = worker,
     source = "local S, x = {}, ... function S.x() return x, require 'ltask'.worker_id() end return S",
@@ -323,7 +325,7 @@ for _, worker in ipairs(kit.workers) do
       { name = "bootstrap", args = { "one", 2 } } }]],
     ["names"] = [[{ timer = { unique = true }, logger2 = { unique = true }, bootstrap = { args = { "one", 2 } } }]],
   } do
-    local name = "a program of the second generation, bootstrap as %s, runs to its end: %d workers"
+    local name = "a program of the second generation with bootstrap as %s runs and ends: %d workers"
     t.test(name:format(form, worker), function()
       judge(run(worker, "core = { worker = worker }, bootstrap = " .. bootstrap, {
         bootstrap = "local worker = " .. worker - 1 .. " " .. common .. second_generation .. ending,

@@ -1,4 +1,4 @@
--- Concurrent requests: async, request():select, parallel, with the results of both generations.
+-- Concurrent requests: async, request():select and parallel, with the results that both generations return.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -8,7 +8,7 @@ local worker <const> = [[
   function S.echo(...) return ... end
   function S.delay(cs, ...) ltask.sleep(cs) return ... end
   function S.fail(what) error(what, 0) end
-  -- Answered at the request `go`, before that.
+  -- `later` returns when the service gets `go`, and before `go` returns.
   function S.later(...) ltask.multi_wait "go" return ... end
   function S.go() ltask.multi_wakeup "go" ltask.sleep(0) end
   function S.add(n) ltask.sleep(1) count = count + n return count end
@@ -16,7 +16,7 @@ local worker <const> = [[
   return S
 ]]
 
-kit.test("async: wait returns when every request has been answered", {
+kit.test("async:wait returns when every request has been answered", {
   services = { worker = worker },
   main = [[
     local a, b = ltask.spawn "worker", ltask.spawn "worker"
@@ -28,7 +28,7 @@ kit.test("async: wait returns when every request has been answered", {
     say "requested"
     async:wait()
     say(ltask.call(a, "count"), ltask.call(b, "count"))
-    -- It can be used again, and a wait without requests returns at once.
+    -- The object can be used again, and a wait without requests returns at once.
     async:wait()
     async:request(a, "add", 1)
     async:wait()
@@ -37,7 +37,7 @@ kit.test("async: wait returns when every request has been answered", {
   out = { "requested", "1275\t50", "1276" },
 })
 
-kit.test("select returns each request with its results, in the order of the answers", {
+kit.test("select returns each request with its results, in the order of the responses", {
   services = { worker = worker },
   main = [[
     local a, b = ltask.spawn "worker", ltask.spawn "worker"
@@ -64,7 +64,7 @@ kit.test("select returns each request with its results, in the order of the answ
   end,
 })
 
-kit.test("a request built by call syntax alone", {
+kit.test("requests can be added with the call syntax alone", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -79,7 +79,7 @@ kit.test("a request built by call syntax alone", {
   out = { "6", "empty" },
 })
 
-kit.test("select with a timeout ends without the late requests, whose answers have no effect", {
+kit.test("select with a timeout ends without the late requests, whose responses have no effect", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -95,7 +95,7 @@ kit.test("select with a timeout ends without the late requests, whose answers ha
   out = { "true\tsoon", "still in step" },
 })
 
-kit.test("a request to a dead service is an error, the others are answered", {
+kit.test("a request to a dead service fails, and other requests are answered", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -109,7 +109,7 @@ kit.test("a request to a dead service is an error, the others are answered", {
   out = { "2\t1" },
 })
 
-kit.test("leaving the loop, close and <close> drop the remaining answers", {
+kit.test("leaving the loop, close and <close> drop the remaining responses", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -162,7 +162,7 @@ kit.test("parallel returns each task with a table of its results or its error", 
   end,
 })
 
-kit.test("parallel of the first generation returns the results themselves, and raises errors at the end", {
+kit.test("in the first generation, parallel returns the results themselves, and raises errors at the end", {
   services = { worker = worker },
   config = { generation = 1 },
   main = [[

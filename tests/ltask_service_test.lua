@@ -92,7 +92,7 @@ kit.test("spawn raises if the file is missing, does not compile or raises, and l
   end,
 })
 
-kit.test("spawn_service takes a table: name, args, worker_id", {
+kit.test("spawn_service accepts a table with name, args and worker_id", {
   services = { placed = [[
     local args = table.pack(...)
     local S = {}
@@ -146,7 +146,7 @@ kit.test("a unique service is started once, even if many services request it at 
   out = { "started", "true\ttrue\tinteger" },
 })
 
-kit.test("a unique service that cannot start raises an error in all callers", {
+kit.test("if a unique service cannot start, all callers get an error", {
   services = { broken = [[
     ltask.sleep(1)
     error "cannot be"
@@ -168,7 +168,7 @@ kit.test("a unique service that cannot start raises an error in all callers", {
   out = function(out) t.ok(out:find "5\n$", out) end,
 })
 
-kit.test("queryservice waits until the name exists", {
+kit.test("queryservice waits until the name is registered", {
   services = { named = [[
     ltask.sleep(2)
     say "registering"
@@ -181,7 +181,7 @@ kit.test("queryservice waits until the name exists", {
     ask(function() first = ltask.queryservice "the name" end)
     ask(function() second = ltask.queryservice "only" end)
     ltask.sleep(0)
-    -- Root has both requests.
+    -- After this call, root has received both requests.
     ltask.call(1, "stat")
     say(first, second)
     local a, b = ltask.spawn("named", "the name"), ltask.uniqueservice "only"
@@ -252,10 +252,10 @@ kit.test("a module that waits while it loads is loaded once, even if two corouti
     end
     ltask.wait "done"
     say("failed", failed)
-    -- The message did not name the modules.
+    -- Regression: the message did not name the modules.
     local ok, problem = pcall(require, "first")
     say("cycle", ok, problem:match "[^\n]*":gsub("^.*/", ""))
-    -- The message of the standard `require`, with one place per line: they were all on one line.
+    -- Regression: the searched places were on one line. The standard `require` lists one place per line.
     ok, problem = pcall(function() local m = require "no.such.module" return m end)
     say("missing", ok, problem:match "[^\n]*":gsub("^.*/", ""))
     say(problem:find "not found:\n\tno field package%.preload%['no%.such%.module'%]\n\tno file '" ~= nil)
@@ -268,7 +268,7 @@ kit.test("a module that waits while it loads is loaded once, even if two corouti
   },
 })
 
-kit.test("bootstrap services start in order, with their arguments; unique ones can be queried", {
+kit.test("bootstrap services start in order, with their arguments; unique services can be queried", {
   services = {
     helper = [[
       say("helper", ...)
@@ -288,7 +288,7 @@ kit.test("bootstrap services start in order, with their arguments; unique ones c
   out = { "helper\ta\t2", "main\tm", "pong" },
 })
 
-kit.test("spawn, call and kill a thousand times", {
+kit.test("a thousand services can be spawned, called and killed in sequence", {
   services = { plain = plain },
   main = [[
     for i = 1, 1000 do
@@ -301,8 +301,8 @@ kit.test("spawn, call and kill a thousand times", {
   out = { "done" },
 })
 
--- Regression: of its table only the name and the arguments were used.
-kit.test("a unique service keeps its worker, label and source", {
+-- Regression: only the name and the arguments of the service's table were used.
+kit.test("a unique service has the worker, the label and the source that its table sets", {
   config = { bootstrap = {
     { name = "main" },
     { name = "one", unique = true, worker_id = 0, label = "first",
@@ -320,7 +320,7 @@ kit.test("a unique service keeps its worker, label and source", {
 })
 
 -- Regression: the module counted as being loaded forever, and each later `require` of it waited.
-kit.test("a module whose loading coroutine was killed can be required again", {
+kit.test("if the coroutine that loads a module is killed, the module can be required again", {
   main = [[
     local task = require "lio.task"
     local loads = 0
@@ -335,7 +335,7 @@ kit.test("a module whose loading coroutine was killed can be required again", {
     ltask.sleep(0)
     task.kill(first)
     ltask.timeout(3000, function() ltask.wakeup("waited", true, "waits for ever") end)
-    -- The coroutine that waited for it gets an error, or loads it.
+    -- The coroutine that waited for the module gets an error, or loads the module.
     local ok, what = ltask.wait "waited"
     say(ok and what == "loaded" or not ok and what:find "closed" ~= nil or what)
     say((require "slow"))

@@ -1,5 +1,5 @@
--- The end of a system: its causes, the quit handlers before it, and that nothing is left of it in the process. Also
--- tests a fault of the original ltask: it ignored SIGTERM.
+-- The end of a system: its causes, the quit handlers that run before, and whether threads, descriptors or VMs are left.
+-- The suite also tests for a fault of the original ltask, which ignored SIGTERM.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -13,7 +13,7 @@ local worker <const> = [[
   return S
 ]]
 
-kit.test("quit_ltask ends the system: every quit handler runs, even in services that wait", {
+kit.test("quit_ltask runs every quit handler, even in services that wait, and ends the system", {
   services = { worker = worker },
   main = [[
     for i = 1, 5 do
@@ -58,7 +58,7 @@ kit.test("the system ends by itself when the last service that is not unique has
   out = function(out) t.eq(kit.said(out), { "starter ends", "late ends", "quit\tunique" }) end,
 })
 
-kit.test("an error in a quit handler is logged, and the others still run", {
+kit.test("an error in a quit handler is logged, and other quit handlers still run", {
   services = { worker = worker, rude = "local S = {} function S.quit() error 'no good end' end return S" },
   main = [[
     ltask.spawn("worker", 1)
@@ -97,7 +97,7 @@ kit.test("a quit handler may wait and call other services", {
   end,
 })
 
-kit.test("every VM is closed: __gc and the __close of coroutines that wait run", {
+kit.test("at the end every VM is closed, so __gc and the __close of waiting coroutines run", {
   services = { holder = [[
     local S, name = {}, ...
     KEPT = setmetatable({}, { __gc = function() say("collected", name) end })
@@ -121,7 +121,7 @@ kit.test("every VM is closed: __gc and the __close of coroutines that wait run",
   end,
 })
 
-kit.test("all entries of the log before the end, and of quit handlers, are written", {
+kit.test("log entries from before the end and from quit handlers are written", {
   services = { logs = [[
     local S = {}
     function S.quit() ltask.log.info "from the quit handler" end
@@ -148,7 +148,7 @@ kit.test("start returns when the system has ended, and the program continues", {
   out = { "main" },
 })
 
-t.test("start leaves no thread and no descriptor, twenty times in one process", function()
+t.test("twenty systems in one process leave no thread and no descriptor", function()
   local dir, program = kit.write {
     services = { worker = worker, event = [[
       local wait = ltask.eventinit()
@@ -169,7 +169,7 @@ t.test("start leaves no thread and no descriptor, twenty times in one process", 
     local stat = io.open "/proc/self/stat"
     local self = stat:read "n"
     stat:close()
-    -- The smallest of several counts: popen closes its copy of the child's end while the child runs.
+    -- Returns the smallest of several counts: `ls` may run before popen has closed a temporary descriptor.
     local function count(what)
       local least = math.huge
       for _ = 1, 5 do
@@ -198,7 +198,7 @@ t.test("start leaves no thread and no descriptor, twenty times in one process", 
   t.eq(select(2, r.out:gsub("quit\t1", "")), 20, "each boot ran its services' quit handlers")
 end)
 
-t.test("SIGTERM ends the process, as it does without a system; SIGINT ends it as the host does", function()
+t.test("SIGTERM ends the process as it does without a system, and SIGINT ends it as in the host", function()
   for _, worker_count in ipairs(kit.workers) do
     for _, signal in ipairs { "TERM", "INT" } do
       local dir, program = kit.write({ main = "say 'ready' ltask.wait 'for ever'" }, worker_count)
@@ -208,14 +208,14 @@ t.test("SIGTERM ends the process, as it does without a system; SIGINT ends it as
       c:kill(signal)
       local code, ended_by = c:close()
       local how = signal .. ": code " .. tostring(code) .. ", signal " .. tostring(ended_by)
-      -- `timeout` exits with 128 and the number of a signal that it has passed on, and with 124 for its own.
+      -- `timeout` exits with 128 + the number of a signal that it has forwarded, and with 124 after its time limit.
       t.ok(code ~= 0 and code ~= 124 and code ~= 137, how)
       if signal == "TERM" then t.ok(ended_by == 15 or code == 143, how) end
     end
   end
 end)
 
-t.test("a crash is written to the crashlog with the service that ran, and still ends the process", function()
+t.test("a crash is written to the crashlog with the id of the running service, and ends the process", function()
   for _, worker_count in ipairs(kit.workers) do
     local dir, program = kit.write({
       services = { spinner = [[
@@ -242,7 +242,7 @@ t.test("a crash is written to the crashlog with the service that ran, and still 
   end
 end)
 
-kit.test("a system may be ended while services are being started", {
+kit.test("a system may end while services start", {
   services = { slow = "ltask.send(..., 'begun') ltask.sleep(100000) return {}", worker = worker },
   main = [[
     local begun = 0
@@ -258,8 +258,8 @@ kit.test("a system may be ended while services are being started", {
   out = function(out) t.ok(out:find "leaving", out) end,
 })
 
--- Regression: Root's main loop ended at once, and the system with it.
-kit.test("a quit of root runs the quit handlers of all services", {
+-- Regression: the main loop of root ended at once, and the system ended with it.
+kit.test("if root gets the request to quit, the quit handlers of all services run", {
   services = { worker = worker },
   main = [[
     for i = 1, 3 do ltask.spawn("worker", i) end

@@ -1,4 +1,4 @@
--- ltask.start: both generations of its table, the errors for a wrong one, and the built-in services.
+-- ltask.start: both generations of its table, the errors for a wrong table, and the built-in services.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -14,7 +14,8 @@ local main <const> = [[
   return S
 ]]
 
--- Boots a table that is given as source text, which may use `dir`, in a folder with those services.
+-- Boots the table that the string `config` describes, in the folder `dir` with the files of `services`. `entry` is an
+-- expression for the function that boots it (default: `start`).
 local function boot(config, services, entry)
   local dir = kit.write { services = services or { main = main } }
   local r = kit.program(string.format("local dir = %q\nlocal config = %s\n%s(config)\n",
@@ -23,7 +24,7 @@ local function boot(config, services, entry)
 end
 
 for _, worker in ipairs { "", "worker = 1,", "worker = 2," } do
-  t.test("a table of the first generation boots {" .. worker .. " …}", function()
+  t.test("a system boots from a table of the first generation: {" .. worker .. " …}", function()
     local r = boot("{" .. worker .. [[
       service_path = dir .. "/?.lua", bootstrap = { "main", "a", 2 },
     }]])
@@ -32,7 +33,7 @@ for _, worker in ipairs { "", "worker = 1,", "worker = 2," } do
     t.eq(r.code, 0)
   end)
 
-  t.test("a table of the second generation boots {" .. worker .. " …}", function()
+  t.test("a system boots from a table of the second generation: {" .. worker .. " …}", function()
     local r = boot("{ core = {" .. worker .. [[}, service_path = dir .. "/?.lua",
       bootstrap = { { name = "main", args = { "b", 3 } } },
     }]])
@@ -42,7 +43,7 @@ for _, worker in ipairs { "", "worker = 1,", "worker = 2," } do
   end)
 end
 
-t.test("all fields of the first generation together: logger, timer, exclusive, paths, limits", function()
+t.test("all fields of the first generation can be used together: logger, timer, exclusive, paths, limits", function()
   for _, worker in ipairs(kit.workers) do
     local r = boot("{ worker = " .. worker .. [[, queue = 128, queue_sending = 64, max_service = 1024,
       crashlog = dir .. "/crash.log",
@@ -84,7 +85,7 @@ t.test("all fields of the first generation together: logger, timer, exclusive, p
   end
 end)
 
-t.test("an exclusive service that blocks does not stop the others", function()
+t.test("an exclusive service that blocks does not stop other services", function()
   for _, worker in ipairs(kit.workers) do
     local r = boot("{ worker = " .. worker .. [[, service_path = dir .. "/?.lua",
       bootstrap = { "main" }, exclusive = { "timer", "alone", "idle" },
@@ -164,7 +165,7 @@ t.test("bootstrap may be a table of services by name, which start in the order o
   end
 end)
 
-t.test("debuglog = \"=\" is standard output", function()
+t.test("debuglog = \"=\" writes to standard output", function()
   for _, config in ipairs { "debuglog = '='", "core = { debuglog = '=' }" } do
     local r = boot("{ service_path = dir .. '/?.lua', bootstrap = { 'main' }, " .. config .. " }", {
       main = "ltask.debuglog 'the first' say 'between' ltask.debuglog 'the second'",
@@ -175,14 +176,14 @@ t.test("debuglog = \"=\" is standard output", function()
   end
 end)
 
-t.test("a built-in service needs no file, and a file in service_path takes precedence", function()
+t.test("a built-in service needs no file", function()
   local r = boot([[{ service_path = dir .. "/?.lua",
     bootstrap = { { name = "timer", unique = true }, { name = "logger", unique = true }, { name = "main" } } }]])
   t.eq(r.err, "")
   t.eq(r.out, "main\n")
 end)
 
-t.test("a wrong table raises an error that describes it, before anything runs", function()
+t.test("a wrong table raises an error that names the mistake, before a service runs", function()
   for _, case in ipairs {
     { "5", "table" }, { "nil", "table" }, { "{}", "bootstrap" }, { "{ bootstrap = 5 }", "bootstrap" },
     { "{ bootstrap = { {} } }", "name" }, { "{ bootstrap = { { name = 5 } } }", "name" },
@@ -210,12 +211,12 @@ t.test("a wrong table raises an error that describes it, before anything runs", 
     local r = boot(case[1], nil, "local start = require 'ltask.start'; "
       .. "return (function(c) io.write(tostring(select(2, pcall(start, c))), '\\n') end)")
     t.eq(#kit.lines(r.out) > 0, true, case[1] .. ": " .. r.err)
-    t.ok(r.out:find(case[2], 1, true), case[1] .. " says: " .. r.out)
+    t.ok(r.out:find(case[2], 1, true), case[1] .. " raises: " .. r.out)
     t.ok(not r.out:find "main\t", case[1])
   end
 end)
 
-t.test("a bootstrap service that is missing or fails ends the system with a failure", function()
+t.test("if a bootstrap service is missing or fails, the exit code is not 0", function()
   for _, name in ipairs { "nosuchmain", "raises" } do
     local r = boot(string.format([[{ service_path = dir .. "/?.lua", bootstrap = { { name = %q } } }]], name),
       { raises = "error 'main cannot start'" }, "local start = require 'ltask.start' "
@@ -226,7 +227,7 @@ t.test("a bootstrap service that is missing or fails ends the system with a fail
   end
 end)
 
--- Regression: it ran outside of a task.
+-- Regression: preload ran outside a task.
 kit.test("preload may wait and call", {
   config = { preload = [[
     local ltask = require "ltask"

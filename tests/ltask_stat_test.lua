@@ -1,4 +1,4 @@
--- Statistics per service, by ltask.call(1, "stat").
+-- The statistics of each service, which ltask.call(1, "stat") returns.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -21,7 +21,7 @@ local worker <const> = [[
   return S
 ]]
 
-kit.test("every service has its statistics, with each number", {
+kit.test("every service has statistics with all fields until it ends", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -57,7 +57,7 @@ kit.test("objects with finalizers do not accumulate in a service", {
   out = function(out) t.ok(out:find "^true", out) end,
 })
 
-kit.test("the fields messages and resumes count received messages, and the field coroutines counts created ones", {
+kit.test("the statistics count received messages, resumes of the service, and created coroutines", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
@@ -95,12 +95,12 @@ kit.test("queue is the number of waiting messages, and queue_max is its maximum"
   out = { "100\t100", "0\ttrue" },
 })
 
-kit.test("cpu grows with work and not with waits; memory follows the values in use", {
+kit.test("cpu grows during work but not during waits; memory follows the values in use", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
     local function stat() return ltask.call(1, "stat")[a] end
-    -- The statistics are those of the end of a slice, which may be after the answer.
+    -- The statistics are updated at the end of a slice, which may be after the response.
     local function stat_until(f)
       local deadline = ltask.counter() + 10
       local figures

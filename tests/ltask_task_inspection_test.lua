@@ -1,10 +1,10 @@
--- Inspection of services with waiting coroutines: the request "tasks", `inspect`, orphaned tasks and requests; and the
--- calls of the service library other than call, sleep and wait, inside coroutines.
+-- Inspection of services with waiting coroutines: the request "tasks", `inspect`, orphaned tasks and requests; and
+-- further calls of the service library inside coroutines.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Four lines, of which the third one resumes.
+-- The source has four lines. The third line resumes a coroutine.
 local nested <const> = [[
   local function nested(depth, f, ...)
     if depth == 0 then return f(...) end
@@ -12,7 +12,7 @@ local nested <const> = [[
   end
 ]]
 
--- The task of line 5 waits in one nested coroutine, that of line 6 in two, that of line 7 in three.
+-- The task of line 5 waits in one nested coroutine, the task of line 6 in two, and the task of line 7 in three.
 local busy <const> = nested .. [[
   ltask.fork(nested, 1, function() local r = ltask.sleep(100000) return r end)
   ltask.fork(nested, 2, function() local r = ltask.wait "my token" return r end)
@@ -20,7 +20,7 @@ local busy <const> = nested .. [[
   return { never = function() local r = ltask.wait "never" return r end }
 ]]
 
--- Waits until all of them wait, and for the request of the third one.
+-- Waits until the service `a` handles the request `never` of the third task. By then all three tasks wait.
 local settled <const> = [[
   local function settled(a)
     while true do
@@ -32,7 +32,7 @@ local settled <const> = [[
   end
 ]]
 
-kit.test("the request tasks lists the waits of the tasks of a service, with the lines of their coroutines", {
+kit.test("the request tasks lists a service's tasks with their waits and the lines of their coroutines", {
   services = { busy = busy },
   main = settled .. [[
     local a = ltask.spawn "busy"
@@ -66,7 +66,7 @@ kit.test("the request tasks lists the waits of the tasks of a service, with the 
   end,
 })
 
-kit.test("a service's own handler tasks takes precedence, and the syscall still reaches the library", {
+kit.test("a handler with the name tasks takes precedence for call, but not for syscall", {
   services = { own = "return { tasks = function(...) return 'mine', ... end }" },
   main = [[
     local a = ltask.spawn "own"
@@ -100,7 +100,7 @@ kit.test("inspect's traceback shows nested coroutines", {
   out = { "true", "true", "true", "6\t6" },
 })
 
-kit.test("an orphaned request is answered with an error and reported once, and its <close> variables run", {
+kit.test("an orphaned request is answered once with an error, and its <close> variables are closed", {
   services = { loses = nested .. [[
     local S = {}
     local function in_vain() ltask.wait {} return 1 end
@@ -139,7 +139,7 @@ kit.test("an orphaned request is answered with an error and reported once, and i
   end,
 })
 
-kit.test("an orphaned fork, or request without a caller, is logged once; tasks that can be woken are not", {
+kit.test("an orphaned fork or request without a caller is logged once; tasks that can be woken are not logged", {
   services = { loses = nested .. [[
     local S = {}
     local kept = {}
@@ -175,7 +175,7 @@ kit.test("an orphaned fork, or request without a caller, is logged once; tasks t
   end,
 })
 
-kit.test("tasks that wait when their service or the system ends are not reported", {
+kit.test("tasks that wait when their service or the system ends are not reported as orphaned", {
   services = { busy = busy, quits = nested .. [[
     for i = 1, 5 do ltask.fork(nested, i, function() ltask.wait {} end) end
     return { stop = function() collectgarbage() ltask.quit() end }
@@ -193,7 +193,7 @@ kit.test("tasks that wait when their service or the system ends are not reported
   out = { "end" },
 })
 
-kit.test("concurrent requests, spawns, names and modules that wait, all inside coroutines", {
+kit.test("concurrent requests, spawns, names and modules that wait may be used inside coroutines", {
   services = {
     echo = [[
       local S = {}
@@ -230,7 +230,7 @@ kit.test("concurrent requests, spawns, names and modules that wait, all inside c
   out = { "echo", "55", "hello\tyou", "loaded" },
 })
 
-t.test("in a service that owns a loop a generator may use sockets and calls", function()
+t.test("in a service that owns a loop, a generator may use sockets and calls", function()
   local dir = t.tmp()
   t.write(dir .. "/upper.lua", "return { upper = function(s) return s:upper() end }")
   t.write(dir .. "/main.lua", [[

@@ -1,12 +1,12 @@
--- lio.thread in services: threads that call, sleep and answer; scopes of requests whose caller dies or whose service is
--- killed; and that killed threads leave no session and no timer.
+-- lio.thread in services: threads that call, sleep and return results to callers; scopes of requests whose caller dies
+-- or whose service is killed; and the sessions and timers of killed threads, which must be removed.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Before each source, on its first line. `left()`: returns the number of sessions that tasks of the service wait for
--- (each sleep is one, too), and the number of its timers. `quiet(sessions, timers)`: waits until these are the
--- numbers; returns true, or a text with the numbers that are left.
+-- The source that precedes each program, on its first line. `left()` returns the number of sessions for which tasks of
+-- the service wait (including one for each sleep), and the number of its timers. `quiet(sessions, timers)` waits until
+-- `left()` returns these numbers, and returns true, or a string with the numbers if this takes too long.
 local prelude <const> = ([[
 local thread, task = require "lio.thread", require "lio.task"
 local function left() return require "ltask.core".pending() end
@@ -28,7 +28,7 @@ local function both(name, spec)
   kit.test(name, spec)
 end
 
--- A service that answers "late" only at the request "answer", and "slow" after a very long time.
+-- A service that responds to `late` only when it gets `answer`, and to `slow` after a very long time.
 local peer <const> = [[
   local S, n = {}, 0
   function S.echo(...) return ... end
@@ -44,7 +44,7 @@ local peer <const> = [[
   return S
 ]]
 
-both("threads of a service call concurrently, and wait returns the first answer", {
+both("threads of a service call concurrently, and wait returns the first response", {
   services = { peer = peer },
   main = [[
     local p = ltask.spawn "peer"
@@ -63,7 +63,7 @@ both("threads of a service call concurrently, and wait returns the first answer"
   end,
 })
 
-both("spawn runs at once, and later steps run in the order of wakeups, before the next message", {
+both("spawn runs a thread at once; woken threads run in the order of wakeups, before the next message", {
   services = { order = [[
     local S, list = {}, {}
     function S.first()
@@ -90,7 +90,7 @@ both("spawn runs at once, and later steps run in the order of wakeups, before th
   out = { "spawn1 spawn2 spawn3 handler woken2 woken3 woken1 second" },
 })
 
-both("a handler answers with the results of its threads", {
+both("a handler may return the results of its threads", {
   services = { peer = peer, front = [[
     local S = {}
     function S.sum(p, ...)
@@ -115,7 +115,7 @@ both("a handler answers with the results of its threads", {
   out = { "10", "nil\ttimeout", "0\t0" },
 })
 
-both("a thread is not bound to the request of its parent: it continues after the answer", {
+both("a thread continues after the request of its parent has been answered", {
   services = { peer = peer, front = [[
     local S, got = {}, nil
     function S.start(p)
@@ -177,7 +177,7 @@ both("a thread that is killed in any wait of the service library leaves no sessi
       say(name, before, killed, closed, went_on, thread.wait(h))
       say(name, quiet(s0, n0), closed, went_on)
     end
-    -- The answers to killed threads have no effect.
+    -- Responses to killed threads have no effect.
     ltask.call(p, "answer")
     say(ltask.call(p, "echo", "well"))
     say(quiet(s0, n0))
@@ -195,7 +195,7 @@ both("a thread that is killed in any wait of the service library leaves no sessi
   end,
 })
 
-both("a killed thread whose descendants wait for answers and timers leaves none of these", {
+both("a killed thread and its descendants leave no session and no timer", {
   services = { peer = peer },
   main = [[
     local p = ltask.spawn "peer"
@@ -231,7 +231,7 @@ both("a killed thread whose descendants wait for answers and timers leaves none 
   out = { "15\t90\t45", "true\t15\ttrue", "false\tkilled", "true" },
 })
 
-both("a thread that is killed between its answer and its run does not run, and no other gets the answer", {
+both("a thread that is killed after its response arrived does not run, and no other thread gets the response", {
   services = { peer = peer },
   main = [[
     local p = ltask.spawn "peer"
@@ -256,7 +256,7 @@ both("a thread that is killed between its answer and its run does not run, and n
   out = { "true" },
 })
 
-both("a scope in a failing handler is left before the error is answered", {
+both("the scope of a failing handler ends before the caller gets the error", {
   services = { peer = peer, front = [[
     local S, ended = {}, 0
     function S.work(p)
@@ -281,7 +281,7 @@ both("a scope in a failing handler is left before the error is answered", {
   out = { "false\ttrue", "3\t0\t0" },
 })
 
-both("a service killed while threads wait in a scope ends, and its callers get errors", {
+both("a service that is killed while threads wait in a scope ends, and its callers get errors", {
   services = { peer = peer, front = [[
     local S = {}
     function S.work(p)
@@ -306,7 +306,7 @@ both("a service killed while threads wait in a scope ends, and its callers get e
   out = { "true", "false", "the peer lives", "0\t0" },
 })
 
-both("the death of a caller does not end the scope of the handler, whose answer is dropped", {
+both("if a caller dies, the handler's scope continues, and the response is dropped", {
   services = {
     caller = [[
       local S = {}
@@ -341,7 +341,7 @@ both("the death of a caller does not end the scope of the handler, whose answer 
   out = { "true", "working\t1\t1", "true", "left\t0\t0" },
 })
 
-both("the end of a request's handler reaps its zombies; a failure that no thread has read is logged once", {
+both("when a handler ends, its zombies are reaped, and a failure that no thread has read is logged once", {
   services = { front = [[
     local S, h = {}, nil
     function S.work()
@@ -365,7 +365,7 @@ both("the end of a request's handler reaps its zombies; a failure that no thread
   end,
 })
 
-both("each service has its own threads; a handle in a message is not a thread", {
+both("each service has its own threads, and a handle that was sent in a message is not valid", {
   services = { peer = peer },
   main = [[
     local p = ltask.spawn "peer"
@@ -379,7 +379,7 @@ both("each service has its own threads; a handle in a message is not a thread", 
   out = { "false\twaiting\ttrue" },
 })
 
-both("10000 threads call, and each gets its own answer", {
+both("10,000 threads call, and each gets its own response", {
   config = { queue = 16384 }, -- the peer may run only after all requests are sent
   services = { peer = peer },
   main = [[
@@ -395,15 +395,15 @@ both("10000 threads call, and each gets its own answer", {
   out = { "true\t10000\ttrue" },
 })
 
--- Regression: a thread that ended without memory for its results raised an error before it had woken the waiting
--- thread: `all` never returned. The limit grows by a few bytes each time, so that each allocation at the ends fails
--- once.
+-- Regression: if there was no memory for the results of a thread, an error was raised before the thread had woken the
+-- waiting thread, so `all` never returned. The limit grows by a few bytes in each round, so that each allocation at the
+-- end of a thread fails once.
 kit.test("if there is no memory for a thread's results, the waiting thread is still woken", {
   services = { poor = [[
     local thread = require "lio.thread"
     local S, figures = {}, {}
     local function limit(spare) ltask.mem_limit(ltask.mem_count(figures).memory + spare) end
-    -- Returns a function that ends with `count` values, and with only `spare` bytes left.
+    -- Returns a function that returns `count` values, with only `spare` bytes of memory left.
     local function ending(spare, count)
       return function()
         ltask.sleep(0)

@@ -1,5 +1,5 @@
--- sleep and timeout of the service library: their order, that they are never early, and the end of a service with
--- timers. No test asserts how late a timer may be: the benchmarks measure that.
+-- sleep and timeout of the service library: their order, the time before which they must not end, and services that end
+-- with pending timers. No test limits how late a timer may be, because the benchmarks measure the delay.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -17,7 +17,7 @@ kit.test("sleep never returns early", {
   out = { "0" },
 })
 
-kit.test("sleep(0) lets other messages be handled", {
+kit.test("sleep(0) lets the service handle other messages", {
   services = { busy = [[
     local S, stop = {}, false
     function S.run()
@@ -58,7 +58,7 @@ kit.test("timeout returns at once; its function runs as a coroutine that may wai
 kit.test("timeouts fire in the order of their times", {
   main = [[
     local list
-    -- Repeated if they were not set at almost the same time.
+    -- Sets the timeouts again if they were not set at almost the same time.
     repeat
       local mine, set = {}, ltask.counter()
       list = mine
@@ -75,9 +75,9 @@ kit.test("timeouts fire in the order of their times", {
   out = { "10 20 30 40 50" },
 })
 
--- Each was set between two readings of the clock, so the range of its time is known. A timeout of 0 is not a timer: it
--- fires after messages that have arrived, and before timers that are late.
-kit.test("five thousand timeouts: each fires once, none early, in order", {
+-- Each timeout is set between two readings of the clock, so the range of its time is known. All times are at least 1,
+-- because a timeout of 0 is not a timer: it fires after messages that have arrived, and before late timers.
+kit.test("each of five thousand timeouts fires once, in order, and not early", {
   main = [[
     local n <const> = 5000
     local lower, upper, fired, order = {}, {}, {}, {}
@@ -110,7 +110,7 @@ kit.test("five thousand timeouts: each fires once, none early, in order", {
   out = { "true\t0" },
 })
 
-kit.test("ten thousand coroutines sleep at once, and all wake up", {
+kit.test("ten thousand coroutines may sleep at the same time, and all wake up", {
   main = [[
     local awake = 0
     for i = 1, 10000 do
@@ -141,7 +141,7 @@ kit.test("timers of a dead service are removed", {
     ltask.sleep(10)
     say "nothing came"
   ]],
-  -- Timers whose time comes before their service has ended may still fire.
+  -- Timers that expire before their service has ended may still fire.
   out = function(out)
     t.ok(out:find "nothing came\n$", out)
   end,

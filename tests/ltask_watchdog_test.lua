@@ -1,10 +1,11 @@
--- A service in an endless loop: the others continue, and the watchdog logs the service, its traceback, and its
+-- A service in an endless loop: other services continue, and the watchdog logs the service, its traceback, and its
 -- recovery.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- `spin(path, who)` sends "begun" to `who`, if given, and loops until the file exists. The loop is on lines 5 to 11.
+-- `spin(path, who)` sends "begun" to `who`, if given, and loops until the file `path` exists. The loop is on lines 5 to
+-- 11.
 local spinner <const> = [[
   local S = {}
   function S.spin(path, who)
@@ -45,7 +46,7 @@ kit.test("calls and timers of other services continue while a service loops", {
   end,
 })
 
-kit.test("a service answers while more services loop than there are workers", {
+kit.test("a service responds while more services loop than there are workers", {
   services = { spinner = spinner, echo = echo },
   main = [[
     local dir = ...
@@ -79,7 +80,7 @@ for name, config in pairs {
   ["the boot table's watchdog"] = { watchdog = 0.2 },
   ["the core table's watchdog"] = { core = { watchdog = 0.2 } },
 } do
-  t.test(name .. " logs id, label and traceback of a loop, and its recovery", function()
+  t.test(name .. " logs the id, the label and the traceback of a service in a loop, and its recovery", function()
     for _, worker in ipairs(kit.workers) do
       local child <close>, dir = kit.spawn({
         services = { spinner = spinner },
@@ -105,8 +106,8 @@ for name, config in pairs {
   end)
 end
 
--- Regression: the service was called "dead" if it ended before the next check of the watchdog.
-t.test("a service that ends right after its loop is named when the watchdog reports the recovery", function()
+-- Regression: the report called the service "dead" if the service ended before the next check of the watchdog.
+t.test("the watchdog's report of a recovery names a service that has ended after its loop", function()
   for _, worker in ipairs(kit.workers) do
     for _, own in ipairs { "", "ltask.eventinit()\n" } do
       local child <close>, dir = kit.spawn({
@@ -138,7 +139,7 @@ t.test("a service that ends right after its loop is named when the watchdog repo
   end
 end)
 
-t.test("the traceback of a loop in nested coroutines is that of the innermost", function()
+t.test("the watchdog logs the traceback of the innermost coroutine", function()
   for _, worker in ipairs(kit.workers) do
     local child <close>, dir = kit.spawn({
       services = { outer = [[
@@ -198,7 +199,7 @@ kit.test("the end of the system ends a loop that resumes coroutines and catches 
   end,
 })
 
-kit.test("a service that is busy with many short requests is not reported", {
+kit.test("a service that handles many short requests is not reported", {
   services = { echo = echo },
   config = { watchdog = 1 },
   main = [[
@@ -213,7 +214,7 @@ kit.test("a service that is busy with many short requests is not reported", {
   out = { "true" },
 })
 
-kit.test("watchdog = 0 turns it off", {
+kit.test("watchdog = 0 turns the watchdog off", {
   services = { spinner = spinner },
   config = { watchdog = 0 },
   main = [[

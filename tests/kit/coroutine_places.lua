@@ -1,9 +1,9 @@
--- For the coroutine_*_test suites: the behaviour of the coroutine library in Lua's manual, tried in every place where a
--- program can use it. `kit.behaviour` runs one test per place.
--- A behaviour gets the coroutine table `c` and the description of the place. In the places "that wait" each coroutine
--- under test, and each that resumes it, waits at the scheduler before its first step, before each resume and after each
--- yield; the behaviour must not notice that.
--- Invariant: the stock library has the same behaviours, which proves that the list is right.
+-- For the coroutine_*_test suites: the behaviours of the coroutine library according to Lua's manual, tested in every
+-- place where a program can use the library. `kit.behaviour` runs one test per place.
+-- A behaviour is a function that gets the coroutine table `c` and the description of the place. In the places "that
+-- wait", each coroutine waits for the scheduler before its first step, before each resume and after each yield. These
+-- waits must not change the behaviour.
+-- Invariant: with the stock library every test passes too, which proves that the list is right.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -12,10 +12,11 @@ local transparent = require "lio.coroutine"
 
 local kit = {}
 
--- How many waits have happened, and how many were refused where Lua cannot yield.
+-- The number of waits that have succeeded, and of those that were refused because Lua could not yield.
 local waits, refused = 0, 0
 
--- A wait of no length. Below C functions that cannot yield it is refused, which does not concern the behaviour.
+-- Waits for 0 seconds. Below C functions that cannot yield, the wait is refused, and the behaviour continues without
+-- it.
 local function pause()
   local ok, problem = pcall(loop.sleep, 0)
   if ok then
@@ -32,7 +33,8 @@ local function after_pause(...)
   return ...
 end
 
--- Bodies that begin with a wait. A value that is not a function is passed on, so that the library raises its own error.
+-- Returns a function that waits and then calls `f`. A value that is not a function is returned unchanged, so that the
+-- library raises its error.
 local function waits_first(f)
   if type(f) ~= "function" then return f end
   return function(...)
@@ -72,7 +74,7 @@ local function in_waited_task(f)
   end, 60)
 end
 
--- Each level yields and waits before the behaviour runs in the innermost one.
+-- Runs the behaviour in the innermost of four nested coroutines. Each of them has waited and yielded before.
 local function in_nested(f)
   local problem
   local function level(n)
@@ -96,8 +98,8 @@ local function in_nested(f)
   end, 60)
 end
 
---- The places: `c` the table, `run` runs a function there, `main` whether that is the main coroutine,
--- `waits` whether waits happen.
+--- The places. `c` is the coroutine table, and `run` runs a function at the place. `main` is true if this is the main
+-- coroutine, and `waits` if coroutines wait.
 kit.places = {
   { name = "the global table", c = coroutine, run = function(f) f() end, main = true },
   { name = "lio.coroutine", c = transparent, run = function(f) f() end, main = true },
@@ -106,8 +108,8 @@ kit.places = {
   { name = "in coroutines that wait", c = waiting, run = in_nested, waits = true },
 }
 
---- Makes one test per place: `f(c, place)`. `opts.refuses`: the behaviour resumes or yields below C functions that
--- cannot be suspended, so waits are refused there.
+--- Runs one test per place, which calls `f(c, place)`. Set `opts.refuses` if the behaviour resumes or yields below C
+-- functions that cannot be suspended: waits are refused there.
 function kit.behaviour(name, f, opts)
   for _, place in ipairs(kit.places) do
     t.test(name .. " [" .. place.name .. "]", function()
@@ -118,7 +120,7 @@ function kit.behaviour(name, f, opts)
   end
 end
 
---- Ends the suite. Before that, tests that the places marked as waiting have waited.
+--- Adds a test that the places with `waits` have waited, and ends the suite.
 function kit.finish()
   t.test("the places that wait have waited", function()
     t.ok(waits > 200, waits .. " waits")
@@ -143,10 +145,10 @@ function kit.many(n)
   return table.unpack(list, 1, n)
 end
 
---- Whether this is Lua 5.5, whose `close` also takes the running coroutine.
+--- True in Lua 5.5, where `close` also accepts the running coroutine.
 kit.is_55 = _VERSION ~= "Lua 5.4"
 
---- The error value that a program catches for an error without a value.
+--- The error value that `pcall` returns after `error()`.
 kit.no_error = select(2, pcall(error))
 
 return kit

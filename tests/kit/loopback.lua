@@ -1,5 +1,5 @@
---- Sockets on 127.0.0.1, and the events of a wait as a table, for the suites of the selector and of sockets.
--- Called by tests/selector_*_test.lua, socket_*_test.lua and bee_*_test.lua.
+--- Sockets on 127.0.0.1, and the events of a wait as a table, for the suites of the selector and of sockets. Used by
+-- tests/selector_*_test.lua, socket_*_test.lua and bee_*_test.lua.
 -- Invariant: every wait has a deadline of 10 s and raises an error when it passes.
 
 local lio = require "lio"
@@ -9,7 +9,7 @@ local loopback = {}
 
 local READ <const>, WRITE <const> = lio.SELECT_READ, lio.SELECT_WRITE
 
---- Waits once. Returns the events as a table { [udata] = events }, and their number.
+--- Waits once. Returns the events as a table { [udata] = events }, and its number of entries.
 function loopback.events(sel, timeout)
   local found, count = {}, 0
   for udata, events in sel:wait(timeout) do
@@ -20,7 +20,7 @@ function loopback.events(sel, timeout)
   return found, count
 end
 
---- Waits until `events` (default: readable) hold for `fd`; raises after 10 s.
+--- Waits until `fd` is ready for `events` (default: reading) and returns the events; raises after 10 s.
 function loopback.await(fd, events)
   local sel <close> = lio.create()
   assert(sel:event_add(fd, events or READ))
@@ -28,7 +28,7 @@ function loopback.await(fd, events)
   return got or error("nothing happened within 10 s", 2)
 end
 
---- Returns a TCP listener on a port that the system chooses, and that port.
+--- Returns a listener (default: TCP on 127.0.0.1) on a port that the system chooses, and the port.
 function loopback.listener(protocol, address)
   local s = assert(socket.create(protocol or "tcp"))
   assert(s:option("reuseaddr", true))
@@ -56,7 +56,7 @@ function loopback.tcp()
   return loopback.connect(listener)
 end
 
---- Sends all of `data`, and waits while the buffer is full.
+--- Sends all of `data`. Waits while the socket's buffer is full.
 function loopback.send(s, data)
   local from = 1
   while from <= #data do
@@ -66,7 +66,7 @@ function loopback.send(s, data)
   end
 end
 
---- Receives `count` bytes, or all up to the end of the stream when `count` is nil.
+--- Receives `count` bytes, or fewer if the stream ends first. If `count` is nil, receives all bytes up to its end.
 function loopback.receive(s, count)
   local pieces, length = {}, 0
   while not count or length < count do
@@ -83,7 +83,7 @@ function loopback.receive(s, count)
   return table.concat(pieces)
 end
 
---- Sends to a socket until its buffers are full. Returns the number of bytes.
+--- Sends to a socket until its buffers are full. Returns the number of sent bytes.
 function loopback.fill(s)
   local chunk, total = ("x"):rep(65536), 0
   while true do
@@ -94,14 +94,14 @@ function loopback.fill(s)
   end
 end
 
---- Makes a pair of sockets and detaches the first one. Returns its raw descriptor, which lio does not know (the lowest
--- free number), and the other socket.
+--- Creates a pair of sockets and detaches the first one, which had the lowest free number. Returns its raw descriptor,
+-- which lio does not know, and the other socket.
 function loopback.foreign()
   local theirs, mine = socket.pair()
   return theirs:detach(), mine
 end
 
---- Runs `f` with a temporary socket on a descriptor that lio does not own.
+--- Runs `f(s, ...)` with a temporary socket `s` on the raw descriptor `handle`, which stays open.
 function loopback.borrow(handle, f, ...)
   local s <close> = socket.fd(handle, true)
   return f(s, ...)
@@ -112,12 +112,12 @@ function loopback.close(handle)
   socket.fd(handle):close()
 end
 
---- The number in a handle.
+--- Returns the descriptor number of a handle.
 function loopback.number(handle)
   return tonumber((string.format("%p", handle):gsub("^0x", "")), 16) or 0
 end
 
---- This process's id.
+--- Returns the id of this process.
 function loopback.pid()
   local f <close> = assert(io.open "/proc/self/stat")
   return tonumber(f:read "a":match "^%d+")

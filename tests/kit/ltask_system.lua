@@ -9,11 +9,11 @@ local t = require "tests.kit"
 
 local kit = {}
 
---- The numbers of workers that every behaviour is tested with.
+--- The numbers of workers with which every behaviour is tested.
 kit.workers = { 1, 2 }
 
---- The source of `say(...)`, which prints a line with one write. Several threads print at once, and `print` uses a
--- write for each value and for the end of the line.
+--- The source of `say(...)`, which prints a line with one write, because several threads print at the same time.
+-- (`print` uses a write for each value and for the end of the line.)
 kit.say = "local function say(...) local v = table.pack(...) for i = 1, v.n do v[i] = tostring(v[i]) end "
   .. "io.stdout:write(table.concat(v, '\\t', 1, v.n) .. '\\n') io.stdout:flush() end "
 
@@ -35,8 +35,8 @@ end)
 return S
 ]]
 
--- A service library of a few lines that uses only the documented low-level functions, as other libraries for ltask do.
--- `raw.post` and `raw.next` are for the main coroutine of a service.
+-- A small service library that uses only the documented low-level functions, as other libraries for ltask do. Only the
+-- main coroutine of a service may call `raw.post` and `raw.next`, because they yield.
 local raw_prelude <const> = prelude .. ([[
 local raw = {}
 function raw.receipt()
@@ -66,7 +66,7 @@ function raw.next()
 end
 ]]):gsub("\n", " ")
 
--- The part of root: starts and removes services through schedule messages.
+-- The functions for root, which start and remove services through schedule messages.
 local raw_root <const> = ([[
 local root = require "ltask.root"
 function raw.spawn(label, ...)
@@ -96,20 +96,20 @@ local function literal(v)
   return "{ " .. table.concat(out, ", ") .. " }"
 end
 
---- Formats a table of strings, numbers, booleans and such tables as Lua source code.
+--- Formats a string, a number, a boolean, or a table of these (which may be nested) as Lua source code.
 kit.literal = literal
 
 -- ---------------------------------------------------------------------------------------------
 -- Running
 
---- The shell command that runs a script in the interpreter of this suite, as `lio` of tests/kit.lua. Scripts can
--- require modules whose names begin with `ltask` even if these are not built in.
+--- Returns the shell command that runs a script in the interpreter of this suite, as `lio` of tests/kit.lua does. The
+-- script can require the modules whose names begin with `ltask`, even if they are not built in.
 function kit.host(lua_path) return t.lio(lua_path) .. [[ -e "require 'lio'"]] end
 
 local LIMIT <const> = 60
 
 --- Writes `source` as program.lua into `dir` (default: a new folder), and runs it in a child process in that folder.
--- Returns the table of t.run. `seconds`: the time limit (default 60: only a program that hangs takes that long).
+-- Returns the table of t.run. Raises an error after `seconds` (default: 60, which only a program that hangs reaches).
 function kit.program(source, dir, seconds)
   dir = dir or t.tmp()
   t.write(dir .. "/program.lua", source)
@@ -122,11 +122,11 @@ function kit.program(source, dir, seconds)
   return r
 end
 
---- Writes the files of a system. Returns the folder and the source of the program that boots it. `spec.main`: the body
--- of the main service, called with the folder and the number of workers; the system ends after it. `spec.services`:
--- the sources of other services by name. `spec.modules`: the same without the prelude. `spec.config`: keys for the
--- boot table. Its `core` gets `worker`, and a watchdog of one minute unless it has one, because a service may make no
--- progress for seconds on a busy machine.
+--- Writes the files of a system. Returns the folder and the source of the program that boots it. `spec.main` is the
+-- body of the main service. It is called with the folder and the number of workers, and the system ends when it
+-- returns. `spec.services` has the sources of other services by name, `spec.modules` the sources of files without the
+-- prelude, and `spec.config` keys for the boot table. The table's `core` gets `worker`, and a watchdog of one minute
+-- unless `spec.config` sets one: on a busy machine, a service may make no progress for seconds.
 function kit.write(spec, worker)
   local dir = t.tmp()
   for name, source in pairs(spec.services or {}) do
@@ -149,18 +149,18 @@ if math.type(code) == 'integer' then os.exit(code, true) end
 ]]):format(literal(config), literal(dir .. "/?.lua;"))
 end
 
---- Boots the system of `spec` (see kit.write) with `worker` workers.
--- Returns its output, its errors, its exit code, and the table of t.run.
+--- Boots the system of `spec` (see kit.write) with `worker` workers. Returns the system's output, its errors, its exit
+-- code, and the table of t.run.
 function kit.system(spec, worker)
   local dir, program = kit.write(spec, worker or 1)
   local r = kit.program(program, dir, spec.seconds)
   return r.out, r.err, r.code, r
 end
 
---- Returns the source of a program that runs a system with only the low-level modules. `spec.root`: the source of root,
--- which may use `raw`, `root`, `WORKERS` and `SOURCES`. `spec.services`: sources by label, for `raw.spawn(label)`.
--- `spec.init`: keys for bootstrap.init. `spec.before`: code before the system runs, which may use `boot`. `spec.run`:
--- replaces `boot.run()`.
+--- Returns the source of a program that runs a system with only the low-level modules. `spec.root` is the source of
+-- root, which may use `raw`, `root`, `WORKERS` and `SOURCES`. `spec.services` has sources by label, for
+-- `raw.spawn(label)`. `spec.init` has keys for bootstrap.init. `spec.before` is code that runs before the system and
+-- may use `boot`. `spec.run` replaces `boot.run()`.
 function kit.raw_program(spec, worker)
   local sources, workers = {}, string.format("local WORKERS = %d ", worker)
   for label, source in pairs(spec.services or {}) do sources[label] = workers .. raw_prelude .. source end
@@ -185,35 +185,35 @@ start(1)
 ]]):format(literal(sources), literal(init), literal(root), spec.before or "", spec.run or "boot.run()")
 end
 
---- Runs the program of kit.raw_program. Returns the same as kit.system.
+--- Runs the program of kit.raw_program. Returns the same values as kit.system.
 function kit.raw_system(spec, worker)
   local r = kit.program(kit.raw_program(spec, worker or 1), nil, spec.seconds)
   return r.out, r.err, r.code, r
 end
 
---- Boots the system of `spec` in the background, for a test that reads its output and errors while it runs. `...` in
--- `main` is the folder, and `while not io.open(... .. "/go") do` waits for `kit.go(dir)`. Returns the child, to be
--- declared `<close>`, and the folder.
+--- Boots the system of `spec` in the background, for a test that reads its output and errors while it runs. `main` gets
+-- the folder as `...`, so it can wait for `kit.go(dir)` with `while not io.open(... .. "/go") do`. Returns the child,
+-- which must be declared `<close>`, and the folder.
 function kit.spawn(spec, worker)
   local dir, program = kit.write(spec, worker)
   t.write(dir .. "/program.lua", program)
   return t.spawn(("timeout -k 1 %g env -C %s %s program.lua"):format(LIMIT, t.quote(dir), kit.host())), dir
 end
 
---- Makes the file `go` in the folder of a system that waits for it.
+--- Creates the file `go` in the folder of a system, for which the system waits.
 function kit.go(dir) t.write(dir .. "/go", "") end
 
 -- ---------------------------------------------------------------------------------------------
 -- Tests
 
---- Returns the lines of a text.
+--- Returns a list of the nonempty lines of `s`.
 function kit.lines(s)
   local list = {}
   for line in s:gmatch "[^\n]+" do list[#list + 1] = line end
   return list
 end
 
---- Returns the lines that services printed, without those of the log and of tracebacks.
+--- Returns a list of the lines that services printed, without the lines of the log and of tracebacks.
 function kit.said(out)
   local list = {}
   for _, line in ipairs(kit.lines(out)) do
@@ -224,9 +224,9 @@ end
 
 local function judge(spec, out, err, code, worker)
   if spec.err == nil then
-    t.eq(err, "", "its errors, after the output\n" .. out)
+    t.eq(err, "", "standard error; the output was\n" .. out)
   elseif type(spec.err) == "string" and not err:find(spec.err) then
-    error("its errors do not match " .. t.show(spec.err) .. "\n   got: " .. t.show(err), 0)
+    error("standard error does not match " .. t.show(spec.err) .. "\n   got: " .. t.show(err), 0)
   end
   if type(spec.out) == "table" then
     t.eq(kit.lines(out), spec.out, "output")
@@ -236,10 +236,11 @@ local function judge(spec, out, err, code, worker)
   t.eq(code, spec.code or 0, "exit code")
 end
 
---- Runs a test for each number of workers: boots the system of `spec` and checks its results. `spec.out`: the lines of
--- its output, or a function of its output, its errors and the number of workers. `spec.err`: a pattern for its errors
--- (default: no errors; false: not checked). `spec.code`: its exit code (default 0). `spec.root` instead of `spec.main`
--- makes a system with only the low-level modules. `spec.resident`: see t.test.
+--- Runs a test for each number of workers, which boots the system of `spec` and checks its results. `spec.out` is a
+-- list of the lines of its output, or a function that is called with the output, the errors and the number of workers.
+-- `spec.err` is a pattern for its errors (default: it prints no errors; false: they are not checked). `spec.code` is
+-- its exit code (default 0). If `spec.root` replaces `spec.main`, the system has only the low-level modules.
+-- `spec.resident`: see t.test.
 function kit.test(name, spec)
   for _, worker in ipairs(kit.workers) do
     t.test(string.format("%s [%d worker%s]", name, worker, worker > 1 and "s" or ""), function()

@@ -10,7 +10,7 @@ local t = require "tests.kit"
 
 local netkit = {}
 
--- The resolver opens the loop's waker once per process, here before any test counts descriptors.
+-- The first name resolution in a process opens the loop's waker. It happens here, before a test counts descriptors.
 loop.run(function() net.resolve "localhost" end)
 
 local function where_tasks_wait()
@@ -19,8 +19,8 @@ local function where_tasks_wait()
   return table.concat(lines, "\n")
 end
 
---- Runs `f` as the loop's main task, `seconds` at most (default 60: only a test that hangs takes that long). Returns
--- its results.
+--- Runs `f` as the loop's main task and returns its results. Raises an error after `seconds` (default: 60, which only a
+-- test that hangs reaches).
 function netkit.run(f, seconds)
   local late
   local results = table.pack(loop.run(function()
@@ -42,7 +42,7 @@ function netkit.run(f, seconds)
   return table.unpack(results, 1, results.n)
 end
 
---- Makes a test whose body is the main task of a loop.
+--- Runs a test whose body is the main task of a loop.
 function netkit.test(name, f, opts)
   t.test(name, function() netkit.run(f, opts and opts.seconds) end, opts)
 end
@@ -55,7 +55,7 @@ function netkit.closing(...)
   end })
 end
 
---- Returns two TCP connections, connected to each other through 127.0.0.1 (or `addr`).
+--- Returns two TCP connections, which are connected to each other through `addr` (default: 127.0.0.1).
 function netkit.pair(addr)
   local listener <close> = t.ok(net.listen(addr or "127.0.0.1", 0))
   local _, port = listener:address()
@@ -63,7 +63,7 @@ function netkit.pair(addr)
   return client, assert(net.accept(listener))
 end
 
---- Makes a test of two connected connections, which are closed afterwards.
+--- Runs a test whose body `f(a, b)` gets two connections, connected to each other. They are closed afterwards.
 function netkit.pair_test(name, f, opts)
   netkit.test(name, function()
     local a, b = netkit.pair()
@@ -72,14 +72,14 @@ function netkit.pair_test(name, f, opts)
   end, opts)
 end
 
---- Returns a port of 127.0.0.1 without a listener.
+--- Returns a port of 127.0.0.1 at which no socket listens.
 function netkit.dead_port()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
   return port
 end
 
---- Forks `f(...)`. Returns a function that waits for its end and returns its results.
+--- Forks `f(...)`. Returns a function that waits until `f` has returned, and returns its results.
 function netkit.promise(f, ...)
   local results, waiter
   loop.fork(function(...)
@@ -100,7 +100,7 @@ function netkit.settle()
   for _ = 1, 3 do loop.sleep(0) end
 end
 
---- Waits until `f` returns a true value, which it returns; the test's deadline ends the wait.
+--- Calls `f` every millisecond until it returns a true value, and returns this value. The limit is the test's deadline.
 function netkit.await(f)
   while true do
     local value = f()
@@ -109,10 +109,10 @@ function netkit.await(f)
   end
 end
 
---- Two connected unix sockets that are not in any loop yet.
+--- Returns two connected unix sockets that no loop uses yet.
 netkit.raw_pair = socket.pair
 
---- CPU seconds that the process has used.
+--- Returns the CPU time of the process in seconds.
 netkit.cpu = os.clock
 
 return netkit

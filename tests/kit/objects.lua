@@ -1,5 +1,5 @@
--- Makes an object of each kind of the library, in a state in which its methods have work to do. Called by the generated
--- suites (panics, reentry_generated), which find the methods in metatables. They fail if a kind has no maker.
+-- Creates an object of each kind of the library, in a state in which its methods have work to do. Used by the generated
+-- suites (panics, reentry_generated), which find the methods in metatables, and fail if a kind has no maker.
 
 local t = require "tests.kit"
 local reentry = require "tests.kit.reentry"
@@ -35,8 +35,8 @@ local function folder()
   return dir
 end
 
--- The makers, by the name of the kind: a function that returns an object, and a function that closes the objects it
--- needs.
+-- The makers, by the name of the kind. A maker returns a new object and, if the object needs others, a function that
+-- closes them.
 M.makers = {
   ["lio.compress.encoder"] = function() return compress.encoder "gzip" end,
   ["lio.compress.decoder"] = function()
@@ -114,7 +114,7 @@ M.makers = {
     local near, far = socket.pair()
     far:send "x"
     sel:event_add(near, 1)
-    -- From the first wait on, the selector makes a guard for each loop over its events.
+    -- When a loop over its events has been left early, the selector creates a guard for each later loop.
     local function leave() for _ in sel:wait(1) do break end end
     local guard
     for _ = 1, 3 do
@@ -143,14 +143,14 @@ M.makers = {
   end,
 }
 
--- Kinds whose objects programs never get: internal objects of a VM.
+-- The kinds of a VM's internal objects, which programs never get.
 M.internal = {
   ["lio.probe"] = true,
   ["lio.store"] = true,
   ["lio.task.core"] = true,
 }
 
--- The arguments that calls are tried with; `self` is replaced by the object, `far` by one of another kind.
+-- The arguments with which methods are called. The object replaces "self".
 local ARGUMENTS <const> = {
   {},
   { 1 },
@@ -165,7 +165,7 @@ local ARGUMENTS <const> = {
   { function() return 1 end, function() return 2 end },
 }
 
--- Arguments for calls that would otherwise block the thread or end the process.
+-- The arguments for methods that would otherwise block the thread or have effects outside the suite.
 local ONLY <const> = {
   wait = { { 0 } },
   _select_wait = { { 0 } },
@@ -177,7 +177,7 @@ local ONLY <const> = {
   detach = {},
 }
 
--- The lists of arguments that the method `name` of `object` is tried with.
+-- Returns the lists of arguments with which the method `name` of `object` is called.
 function M.arguments(name, object)
   local list = {}
   for i, one in ipairs(ONLY[name] or ARGUMENTS) do
@@ -188,21 +188,22 @@ function M.arguments(name, object)
   return list
 end
 
--- The names of the kinds, as the sources declare them.
+-- Returns a sorted list of the names of all kinds that the sources declare.
 function M.kinds()
   local names, sources = {}, t.quote(t.root .. "src")
   local list = io.popen("grep -rh --include=*.rs \"const NAME: &'static str\" " .. sources)
   local text = list:read "a"
   list:close()
   for name in text:gmatch "str = \"([^\"]+)\"" do
-    -- The kinds of the core's unit tests have other names.
+    -- The names of kinds in unit tests begin differently.
     if name:find "^lio" or name:find "^ltask" then names[#names + 1] = name end
   end
   table.sort(names)
   return names
 end
 
--- Calls `visit(name, make, methods)` for each kind, with its methods and metamethods by name.
+-- Calls `visit(name, make, methods)` for each kind that has a maker. `methods` has the kind's methods and metamethods
+-- in C by name.
 function M.each(visit)
   for _, name in ipairs(M.kinds()) do
     local make = M.makers[name]

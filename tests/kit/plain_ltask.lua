@@ -1,8 +1,8 @@
---- Another ltask, for tests: a small scheduler in plain Lua, whose services have the documented names of ltask and
--- nothing else. `generation` 1: exclusive services; 2: event descriptors and idle handlers.
--- Called by the programs of tests/net_plain_ltask_test.lua.
--- All services share one VM and one thread. Where another thread would wake a blocked service at a timer's time, the
--- wait of the selector is bounded instead. Invariant: no part of lio's scheduler is loaded.
+--- A second implementation of ltask, for tests: a small scheduler in plain Lua, whose services have only the documented
+-- functions of ltask. With `generation` 1 it has exclusive services, with 2 event descriptors and idle handlers. Used
+-- by the programs of tests/net_plain_ltask_test.lua. All services share one VM and one thread. A real system has a
+-- thread that wakes a blocked service when a timer expires; this system bounds the waits of the selector instead.
+-- Invariant: no part of lio's scheduler is loaded.
 
 local lio = require "lio"
 local socket = require "lio.socket"
@@ -17,7 +17,7 @@ end
 
 local host = {}
 
--- Returns a copy of a value, as a message carries it.
+-- Returns a copy of `value`, as the receiver of a message gets it. `seen` maps tables to their copies.
 local function copy(value, seen)
   local kind = type(value)
   if kind == "function" or kind == "thread" or kind == "userdata" and not tostring(value):find "^userdata: " then
@@ -167,7 +167,7 @@ function host.new(generation)
     return ltask
   end
 
-  -- `system.spawn(main, exclusive)`: `main(ltask)` returns the handlers.
+  -- `system.spawn(main, exclusive)` starts a service whose handlers `main(ltask)` returns. Returns its id.
   function system.spawn(main, exclusive)
     last = last + 1
     local service = {
@@ -181,7 +181,8 @@ function host.new(generation)
     return last
   end
 
-  -- Its requests are answered first, like a service library does, and then it is dead.
+  -- `system.kill(id)` removes a service, and answers all its requests with errors. Returns false if there is no such
+  -- service.
   function system.kill(id)
     local service = services[id]
     if not service then return false end
@@ -247,7 +248,7 @@ function host.new(generation)
     return worked
   end
 
-  -- Does the work of the timer thread of a real system.
+  -- Bounds each wait of a selector by the time of the next timer, because there is no timer thread.
   local probe = lio.create()
   local methods = getmetatable(probe).__index
   local wait = methods.wait
@@ -268,7 +269,7 @@ function host.new(generation)
     return true
   end
 
-  -- Runs until `is_done()`, for 15 s at most.
+  -- `system.run(is_done)` runs the services until `is_done()` returns true. Raises an error after 15 s.
   function system.run(is_done)
     local deadline = lio.now() + 15
     while not is_done() do

@@ -1,6 +1,6 @@
 --- Raw HTTP for the web suites: sends the given bytes, and reads responses with a parser that accepts only what RFC
--- 9112 allows. Server and client share one loop.
--- Called by tests/web_*_test.lua and tests/examples_test.lua. Every wait ends after 10 s with an error.
+-- 9112 allows. The server and the clients share one loop. Used by tests/web_*_test.lua and tests/examples_test.lua.
+-- Every wait ends after 10 s with an error.
 
 local loop = require "lio.loop"
 local net = require "lio.net"
@@ -13,7 +13,7 @@ local SECONDS <const> = 10
 local Client = {}
 Client.__index = Client
 
---- Connects to 127.0.0.1. Returns a client; `opts` as of `net.connect`.
+--- Connects to a port of 127.0.0.1 and returns a client. `opts` are the options of `net.connect`.
 function http.open(port, opts)
   local c, message = net.connect("127.0.0.1", port, opts)
   if not c then error("connect: " .. message, 2) end
@@ -48,8 +48,8 @@ local function line(self)
   return text
 end
 
---- Reads a head: `status`, `reason`, `fields` (list of { name, value }), `headers` (lower-case name to value).
--- Raises if the head is malformed, or if a field that may occur once occurs twice.
+--- Reads a head. Returns a table of `status`, `reason`, `fields` (a list of { name, value }) and `headers` (values by
+-- lower-case name). Raises an error if the head is malformed, or if a field that may occur only once occurs twice.
 function Client:read_head()
   local status, reason = line(self):match "^HTTP/1%.1 (%d%d%d) ([%w '%-]+)$"
   local head = { status = math.tointeger(tonumber(status)), reason = reason, fields = {}, headers = {} }
@@ -73,7 +73,7 @@ local function read_chunks(self)
     local size = assert(line(self):match "^(%x+)$", "malformed chunk size")
     local length = tonumber(size, 16)
     if length == 0 then
-      assert(line(self) == "", "trailers that nobody set")
+      assert(line(self) == "", "unexpected trailers")
       return table.concat(pieces), pieces
     end
     pieces[#pieces + 1] = receive(self, length)
@@ -86,7 +86,7 @@ local function read_body(self, head, method)
   assert(not (length and coding), "Content-Length and Transfer-Encoding")
   assert(not length or length:find "^%d+$", "malformed Content-Length")
   if head.status == 204 or head.status == 304 then
-    assert(not coding and not (length and head.status == 204), "framing on an answer without body")
+    assert(not coding and not (length and head.status == 204), "framing on a response without a body")
     return ""
   end
   if method == "HEAD" then return "" end
@@ -98,29 +98,28 @@ local function read_body(self, head, method)
     local count = math.tointeger(tonumber(length))
     return count == 0 and "" or receive(self, count)
   end
-  assert(head.headers.connection == "close", "a body without length on a connection that stays open")
+  assert(head.headers.connection == "close", "a body without a length on a connection that stays open")
   return receive(self, "all")
 end
 
---- Reads one final response: its head, and `body` (and `chunks`, a list, if it is chunked). `method`: the request's
---- method;
--- request; a response to "HEAD" has no body.
+--- Reads one final response. Returns its head with `body`, and with a list `chunks` if the body is chunked. `method` is
+--- the method of the request; a response to "HEAD" has no body.
 function Client:response(method)
   local head = self:read_head()
-  assert(head.status >= 200, "an interim answer: " .. head.status)
+  assert(head.status >= 200, "an interim response: " .. head.status)
   assert(head.headers.date and head.headers.date:find "^%a%a%a, %d%d %a%a%a %d%d%d%d %d%d:%d%d:%d%d GMT$",
     "no Date, or a malformed one")
   head.body, head.chunks = read_body(self, head, method)
   return head
 end
 
---- Sends bytes and reads one response.
+--- Sends bytes and returns one response.
 function Client:ask(bytes, method)
   self:send(bytes)
   return self:response(method or bytes:match "^%u+")
 end
 
---- Sends a plain request and reads the response. `fields`: lines of the head.
+--- Sends a request and returns the response. `fields` is a list of further lines of the head.
 function Client:request(method, target, fields, body)
   local lines = { method .. " " .. target .. " HTTP/1.1", "Host: test" }
   for _, text in ipairs(fields or {}) do lines[#lines + 1] = text end
@@ -129,13 +128,14 @@ function Client:request(method, target, fields, body)
   return self:response(method)
 end
 
---- Waits for the end of the connection. Returns whether the server has closed it normally, without further bytes.
+--- Waits until bytes arrive or the connection ends. Returns true if the server has closed it normally, without further
+-- bytes.
 function Client:ended()
   local data, message = self.c:recv()
   return data == nil and message == nil
 end
 
---- Whether nothing arrives for that many seconds.
+--- Waits for `seconds`. Returns true if nothing has arrived.
 function Client:silent(seconds)
   net.timeout(self.c, seconds, SECONDS)
   local data, message = self.c:recv()
@@ -143,8 +143,8 @@ function Client:silent(seconds)
   return data == nil and message == "timeout"
 end
 
---- Serves `app` on a port that the system chooses, and runs `f(open, server)` in the same loop; `open(opts)` returns a
--- client. Everything is closed afterwards.
+--- Serves `app` on a port that the system chooses, and calls `f(open, server)` in the same loop. `open(opts)` returns a
+-- new client. The clients and the server are closed afterwards.
 function http.with(app, f)
   local clients = {}
   loop.run(function()
@@ -162,13 +162,14 @@ function http.with(app, f)
   end)
 end
 
---- Waits until `f()`, a number (nil or false before the start), stays the same for 50 rounds of the loop. In each, both
--- sides do what they can: a busy machine makes the rounds longer, not fewer.
+--- Waits until `f()` has returned the same number in 50 consecutive rounds of the loop. Before the transfer starts,
+-- `f()` returns nil or false. In each round both sides make progress if they can, so the result does not depend on the
+-- machine's speed.
 function http.stalls(f)
   local last, same = nil, 0
   local deadline = loop.now() + 60
   while same < 50 do
-    if loop.now() > deadline then error("it goes on after 60 s", 2) end
+    if loop.now() > deadline then error("the value still changes after 60 s", 2) end
     loop.sleep(0.002)
     local value = f()
     same = value and value == last and same + 1 or 0
@@ -176,8 +177,7 @@ function http.stalls(f)
   end
 end
 
---- As `with`, for one request: serves an app with the routes of `build(app)`, sends the request, and returns the
---- response.
+--- Serves an app with the routes that `build(app)` adds, sends one request, and returns the response.
 function http.once(build, method, target, fields, body)
   local app, response = web.new(), nil
   build(app)
@@ -187,7 +187,8 @@ function http.once(build, method, target, fields, body)
   return response
 end
 
---- An app that answers GET with the path and POST with the body of the request. `options` are those of `web.new`.
+--- Returns an app that responds to GET with the path, and to POST with the body of the request. `options` are those of
+-- `web.new`.
 function http.echo_app(options)
   local app = web.new(options)
   app:get("/*rest", function(req) return req.path end)
@@ -195,7 +196,7 @@ function http.echo_app(options)
   return app
 end
 
---- Runs `f` and returns the text that was written to standard error.
+--- Calls `f` and returns the text that it writes to `io.stderr`.
 function http.logged(f)
   local kept, real = {}, io.stderr
   rawset(io, "stderr", { write = function(_, ...) kept[#kept + 1] = table.concat { ... } end })
@@ -205,7 +206,8 @@ function http.logged(f)
   return table.concat(kept)
 end
 
--- Descriptors that the library opens once in a process are not leaks of the first test.
+-- The first loop of a process opens descriptors that stay open. It runs here, so that they do not count as leaks of a
+-- test.
 loop.run(function() end)
 
 return http

@@ -1,5 +1,5 @@
--- Shared code of the re-entrancy suites: a finalizer that runs at each allocation of a call, and connections to call
--- on.
+-- Shared code of the re-entrancy suites: a finalizer that runs at each allocation during a call, and connections,
+-- servers and requests whose methods are called.
 
 local t = require "tests.kit"
 local http = require "lio.http"
@@ -11,8 +11,8 @@ local is_54 <const> = _VERSION == "Lua 5.4"
 
 local kit = {}
 
--- Makes the collector run at each allocation after its restart: a step is a whole cycle, and there is no pause between
--- cycles.
+-- Stops the collector, and sets its parameters so that after a restart it runs a whole cycle at each allocation,
+-- without a pause between cycles.
 function kit.collect_always()
   collectgarbage()
   collectgarbage "stop"
@@ -24,7 +24,7 @@ function kit.collect_always()
   end
 end
 
--- Undoes `collect_always`.
+-- Sets the parameters of the collector so that it runs incrementally, with pauses.
 function kit.collect_sometimes()
   if is_54 then
     collectgarbage("incremental", 200, 100, 13)
@@ -34,7 +34,7 @@ function kit.collect_sometimes()
   end
 end
 
--- Calls `f`, and makes the collector run `final`, as a finalizer, at each allocation of the call.
+-- Calls `f(...)` and returns its results. At each allocation of the call, the collector runs `final` as a finalizer.
 function kit.with_finalizer(final, f, ...)
   local runs, armed, problem = 0, true, nil
   local function arm()
@@ -51,7 +51,7 @@ function kit.with_finalizer(final, f, ...)
   local function restore(...)
     armed = false
     kit.collect_sometimes()
-    t.ok(runs > 0, "the finalizer has run inside")
+    t.ok(runs > 0, "the finalizer has run during the call")
     t.is_nil(problem)
     return ...
   end
@@ -61,7 +61,7 @@ function kit.with_finalizer(final, f, ...)
   return restore(f(...))
 end
 
--- A stream on one end of a pair, the other end, and the selector.
+-- Returns a stream on one end of a pair of sockets, the other end, and the stream's selector.
 function kit.connection()
   local sel = assert(lio.create())
   local near, far = socket.pair()
@@ -77,7 +77,7 @@ local SETTINGS <const> = {
 local selectors = setmetatable({}, { __mode = "k" })
 
 -- Creates a server with one connection, whose peer has sent `bytes`. Returns the server, a function that closes all
--- objects, and the end of the peer.
+-- objects, and the peer's socket.
 function kit.server(routes, bytes)
   local s, far, sel = kit.connection()
   local server = http.server(SETTINGS, routes, sel)
@@ -91,7 +91,7 @@ function kit.server(routes, bytes)
   end, far
 end
 
--- Sets callbacks with which `handler(req, res)` handles each request.
+-- Sets the server's callbacks, so that `handler(req, res)` handles each request.
 function kit.set_callbacks(server, handler)
   server:set_callbacks {
     app_server = server,
@@ -105,8 +105,8 @@ function kit.set_callbacks(server, handler)
   }
 end
 
--- Serves the requests that are ready: `handler(req, res)` handles each. `dispatcher`: one of the server's, by default a
--- new one.
+-- Serves the requests that are ready, with `handler(req, res)`. `dispatcher` is a dispatcher of the server (default: a
+-- new one).
 function kit.serve(server, handler, dispatcher)
   kit.set_callbacks(server, handler)
   dispatcher = dispatcher or server:dispatcher()
@@ -117,8 +117,8 @@ function kit.serve(server, handler, dispatcher)
   until not server:take_events()
 end
 
--- Calls `f(req, server, far)` as the handler of the request `bytes`, and closes all objects. Returns the results of
--- `f`.
+-- Creates a server that receives the request `bytes`, with `f(req, server, far)` as the handler. Closes all objects and
+-- returns the results of `f`.
 function kit.handle(routes, bytes, f)
   local server, close, far = kit.server(routes, bytes)
   local results
@@ -129,12 +129,12 @@ function kit.handle(routes, bytes, f)
   return table.unpack(results, 1, results.n)
 end
 
--- Returns the request `bytes` after it has ended.
+-- Returns the object of the request `bytes` after the request has been handled.
 function kit.request(routes, bytes)
   return kit.handle(routes, bytes, function(req) return req end)
 end
 
---- Closes or releases each of them.
+--- Closes all arguments.
 function kit.close(...)
   for _, object in ipairs { ... } do
     local f = object.close or object.close_now

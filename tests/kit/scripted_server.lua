@@ -1,5 +1,5 @@
--- Shared by the suites of lio.http.client: servers that send the bytes of a test, on 127.0.0.1.
--- Called by tests/http_client_*_test.lua. Invariant: clients and servers are closed when a test ends.
+-- Servers on 127.0.0.1 that send the bytes of a test, for the suites of lio.http.client. Used by
+-- tests/http_client_*_test.lua. Invariant: clients and servers are closed when a test ends.
 
 local client = require "lio.http.client"
 local loop = require "lio.loop"
@@ -9,7 +9,8 @@ local t = require "tests.kit"
 
 local kit = {}
 
---- Reads a request from `c`: its head as text, its body by Content-Length. Returns nil at the connection's end.
+--- Reads a request from `c`, whose body must have a Content-Length. Returns the head and the body as strings, or nil if
+-- the connection has ended.
 function kit.read_request(c)
   local head = c:recv("until", "\r\n\r\n", 65536)
   if not head then return nil end
@@ -26,7 +27,7 @@ function kit.field(head, name)
   end
 end
 
---- Serves connections with `handle(c, number)` and runs `f(url, port)`; `number` counts connections from 1.
+--- Calls `handle(c, number)` for each connection while `f(url, port)` runs. `number` counts the connections from 1.
 function kit.serving(handle, f)
   local listener <close> = assert(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
@@ -52,7 +53,7 @@ function kit.serving(handle, f)
   return f("http://127.0.0.1:" .. port, port, closing)
 end
 
---- A test with one client and a scripted server: `handle` as for `serving`, `f(http, url, port)`.
+--- Runs a test with a client and a scripted server. `f(http, url, port)` is its body; `handle` is as in `serving`.
 -- `options` are the client's.
 function kit.test(name, handle, f, options)
   netkit.test(name, function()
@@ -61,14 +62,14 @@ function kit.test(name, handle, f, options)
   end)
 end
 
---- A handler that answers every request of its connections with the same bytes.
+--- Returns a handler that responds to every request with the same bytes.
 function kit.always(bytes)
   return function(c)
     while kit.read_request(c) do c:send(bytes) end
   end
 end
 
---- A handler that reads one request, sends the bytes and closes the connection.
+--- Returns a handler that reads one request and sends the bytes; then the connection is closed.
 function kit.once(bytes)
   return function(c)
     kit.read_request(c)
@@ -76,12 +77,12 @@ function kit.once(bytes)
   end
 end
 
---- A response of HTTP/1.1 with a body and, as text, further field lines.
+--- Returns the bytes of a response with a body. `lines` are further field lines, each with CRLF.
 function kit.ok(body, lines)
   return ("HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n%s"):format(lines or "", #body, body)
 end
 
---- Asserts a failure of a request: nil, message, code.
+--- Asserts that a request has returned nil, a message that matches `pattern`, and `code`.
 function kit.fails(code, pattern, response, message, why)
   t.is_nil(response)
   t.eq(why, code, message)

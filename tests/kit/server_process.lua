@@ -1,5 +1,5 @@
--- Server programs as child processes, for the suites of the examples.
--- Invariant: if a child does not print its port, it is ended before the error is raised.
+-- Server programs as child processes, for the suites of the examples. Invariant: if a child does not print its port, it
+-- is killed before the error is raised.
 
 local t = require "tests.kit"
 local net = require "lio.net"
@@ -17,14 +17,14 @@ function childkit.start(command)
   return child, math.tointeger(tonumber(port))
 end
 
---- Ends a child by SIGTERM. Returns its exit code.
+--- Ends a child with SIGTERM. Returns its exit code.
 function childkit.stop(child)
   child:kill()
   child:all()
   return child:close()
 end
 
---- Connects to a port of 127.0.0.1, with time-outs of 10 s. Raises an error if that fails.
+--- Connects to a port of 127.0.0.1. Returns the connection, which has timeouts of 10 s; raises an error if this fails.
 function childkit.connect(port)
   local c = assert(net.connect("127.0.0.1", port))
   c:timeout(10, 10)

@@ -1,10 +1,10 @@
--- A model of skynet's order of coroutines, on plain coroutines: woken coroutines run when the running one suspends,
--- forks when no coroutine is woken. A plan of random actions runs on the model and on skynet; for
--- tests/skynet_order_test.lua.
+-- A model of the order in which skynet runs coroutines, on plain coroutines. When the running coroutine suspends, the
+-- woken coroutines run; if there are none, a fork runs. tests/skynet_order_test.lua runs a plan of random actions on
+-- the model and on skynet.
 
 local M = {}
 
--- Runs the plan by the functions of `api` (fork, wait, wakeup). `log` gets a line per action.
+-- Runs the plan with the functions of `api` (fork, wait, wakeup). Calls `log` with a line for each action.
 local function play(plan, api, log)
   local function run(number)
     local actions = plan[number]
@@ -26,8 +26,8 @@ local function play(plan, api, log)
 end
 M.play = play
 
--- Returns a plan of coroutines 1 to `count`, each forked at most once. Tokens are numbers above `base`, below
--- `base` + 1000; at most one coroutine waits on each.
+-- Returns a plan: the lists of actions of the coroutines 1 to `count`. Each coroutine is forked at most once. Tokens
+-- are numbers between `base` and `base` + 1000, and at most one coroutine waits on each of them.
 function M.plan(random, count, base)
   local plan = {}
   local next_one, next_token = 2, base + 1
@@ -50,14 +50,14 @@ function M.plan(random, count, base)
   return plan
 end
 
--- Runs the plan on the model. Returns the list of log lines.
+-- Runs the plan on the model. Returns a list of the logged lines.
 function M.expected(plan)
   local lines = {}
   local waiting, woken, forks = {}, {}, {}
   local function suspend(co)
     local ok, problem = coroutine.resume(co)
     if not ok then error(problem, 0) end
-    -- One after the other, each followed by the coroutines that it has woken.
+    -- The woken coroutines run in the order of the wakeups.
     while #woken > 0 do
       local token = table.remove(woken, 1)
       co = waiting[token]

@@ -1,4 +1,4 @@
---- A program in a folder that runs under `lio --watch`, and its clients. Called by tests/watch_*test.lua and
+--- A program in a temporary folder that runs under `lio --watch`, and its clients. Used by tests/watch_*test.lua and
 -- tests/long/watch_load.lua.
 -- Invariant: every wait ends after 60 s with an error.
 -- Known to programs: word, other
@@ -11,10 +11,12 @@ local watchkit = {}
 
 local SECONDS <const> = 60
 
---- The first line of each program: it finds modules in its own folder.
+--- The first line of each program, with which the program finds modules in its own folder.
 watchkit.HEAD = 'package.path = arg[0]:match "^.*/" .. "?.lua;" .. package.path\n'
 
---- Returns the text of a web server that answers `/` with `answer`, a Lua expression, and runs `before` first.
+--- Returns the source of a web server that first runs the code `before`, and responds to `/` and, after 0.3 s, to
+-- `/slow` with the value of the Lua expression `answer`. `where` is its address (default: a port that the system
+-- chooses).
 function watchkit.server(answer, before, where)
   return ([[%s%s
     local loop = require "lio.loop"
@@ -27,8 +29,8 @@ end
 local Program = {}
 Program.__index = Program
 
---- Starts `lio --watch [options] server.lua [arguments]` in a new folder with these files (name to text).
--- Returns the program, with its `child` (see `t.spawn`) and its folder `dir`; declare it `<close>`.
+--- Starts `lio --watch [options] server.lua [arguments]` in a new folder with `files` (contents by name). Returns the
+-- program, whose fields are `child` (see `t.spawn`) and `dir`, the folder. Declare the variable `<close>`.
 function watchkit.start(files, options, arguments)
   local dir = t.tmp()
   local self = setmetatable({ dir = dir }, Program)
@@ -43,8 +45,8 @@ function Program:__close() self.child:stop "KILL" end
 --- Overwrites a file of the program.
 function Program:write(name, text) return t.write(self.dir .. "/" .. name, text) end
 
--- Returns the next line. `watching` is the number of watched files, which the supervisor may print before or after the
--- lines of the program.
+-- Returns the next line. Sets the field `watching` to the number of watched files, which the supervisor may print
+-- before or after the lines of the program.
 local function line_of(self)
   local line = self.child:line()
   if line and line:find "restarting$" then self.watching = nil end
@@ -52,7 +54,7 @@ local function line_of(self)
   return line
 end
 
---- Reads lines until one matches. Returns its captures; raises an error if the program ends before.
+--- Reads lines until one matches `pattern`, and returns its captures. Raises an error if the program ends first.
 function Program:expect(pattern)
   local read = {}
   for line in line_of, self do
@@ -63,12 +65,13 @@ function Program:expect(pattern)
   error(("no line matched %q:\n%s"):format(pattern, table.concat(read, "\n")), 2)
 end
 
---- Waits until the program serves. Returns the port.
+--- Waits until the program serves, and returns the port.
 function Program:serving()
   return math.tointeger(tonumber(self:expect "^lio: serving http://[%d.]+:(%d+)/$"))
 end
 
---- Waits until the supervisor watches files (`count` of them, if given); raises an error if the program ends before.
+--- Waits until the supervisor watches files (exactly `count` files, if given). Raises an error if the program ends
+-- first.
 function Program:settled(count)
   while not self.watching or count and self.watching ~= count do
     local line = line_of(self)
@@ -78,7 +81,8 @@ function Program:settled(count)
   end
 end
 
---- Sends the supervisor SIGINT and waits until it has received it: two pending signals would be one.
+--- Sends the supervisor SIGINT and waits until it has received the signal, because two pending signals would count as
+-- one.
 function Program:interrupt()
   self.child:kill "INT"
   watchkit.wait_for(function()
@@ -88,14 +92,14 @@ function Program:interrupt()
   end, "the supervisor receives the signal")
 end
 
---- Sends the supervisor a signal and waits until it ends. Returns its exit code, and the output until then.
+--- Sends the supervisor a signal and waits until it ends. Returns its exit code and the unread output.
 function Program:stop(signal)
   self.child:kill(signal)
   local text = self.child:all()
   return self.child:close(), text
 end
 
---- Returns the body of the answer on a new connection.
+--- Sends a request on a new connection and returns the body of the response.
 function watchkit.get(port, path)
   return loop.run(function()
     local c <close> = http.open(port)
@@ -103,14 +107,14 @@ function watchkit.get(port, path)
   end)
 end
 
---- In a task: waits until the server has read the bytes that were sent before on other connections. An answer on a new
--- connection proves that.
+--- Waits until the server has read the bytes that were sent before on other connections: a response on a new connection
+-- proves this. Must be called in a task.
 function watchkit.taken(port)
   local c <close> = http.open(port)
   c:ask "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 end
 
---- Sends requests until the answer is `want`.
+--- Sends requests until the body of a response is `want`.
 function watchkit.until_answer(port, want)
   local deadline = loop.now() + SECONDS
   repeat
@@ -118,7 +122,7 @@ function watchkit.until_answer(port, want)
     if got == want then return end
     loop.run(function() loop.sleep(0.01) end)
   until loop.now() > deadline
-  error(("the answer did not become %q"):format(want), 2)
+  error(("no response had the body %q"):format(want), 2)
 end
 
 --- Calls `f` until it returns a true value, and returns that value.
@@ -129,7 +133,7 @@ function watchkit.wait_for(f, what)
     if value then return value end
     loop.run(function() loop.sleep(0.01) end)
   until loop.now() > deadline
-  error("did not happen: " .. what, 2)
+  error("this did not happen: " .. what, 2)
 end
 
 --- Returns the ids of the processes that the supervisor has started and that have not ended.
@@ -152,7 +156,7 @@ function watchkit.until_gone(pids)
   end
 end
 
---- Returns the number of open descriptors of a process; nil if there is no such process.
+--- Returns the number of open descriptors of a process, or nil if there is no such process.
 function watchkit.descriptors(pid)
   local list = io.popen(("ls /proc/%d/fd 2>/dev/null | wc -l"):format(pid))
   local count = tonumber(list:read "a")
@@ -160,7 +164,7 @@ function watchkit.descriptors(pid)
   return count > 0 and count or nil
 end
 
--- Sends one request on `c`; raises an error unless the answer is complete. Returns whether the connection stays open.
+-- Sends one request on `c`. Raises an error unless the response is complete. Returns true if the connection stays open.
 local function ask(c, count)
   c:send "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
   local r = c:response()
@@ -185,9 +189,9 @@ local function fresh(port, count)
   end
 end
 
---- Runs `clients` clients, half of them with a new connection for each request, while the task `during()` runs. A
--- refused connection and a request without an answer are errors. Returns the number of all answers as `answered`, and
--- the number of each answer by its text.
+--- Runs `clients` clients while `during(count)` runs in a task. Half of the clients open a new connection for each
+-- request. A refused connection or a request without a response raises an error. Returns `count`, a table with the
+-- number of all responses as `answered`, and the number of responses by their bodies.
 function watchkit.hammer(port, clients, during)
   local count = { answered = 0 }
   loop.run(function()
@@ -212,7 +216,7 @@ function watchkit.hammer(port, clients, during)
   return count
 end
 
---- In a task: waits until `count`, the table of `hammer`, has `times` such answers.
+--- Waits until `count`, the table of `hammer`, has `times` responses with the body `answer`. Must be called in a task.
 function watchkit.until_counted(count, answer, times)
   local deadline = loop.now() + SECONDS
   while (count[answer] or 0) < times do

@@ -1,5 +1,5 @@
---- Shared by the suites webservice_*_test: a system with the service `lio.webservice`, in a child process, and its
--- clients in the suite. In redirect mode the tunnel of examples/webservice has the sockets.
+--- For the suites webservice_*_test: a system with the service `lio.webservice` in a child process, and its clients in
+-- the suite. In redirect mode, the tunnel of examples/webservice owns the sockets.
 -- Invariant: the system ends with `system:stop()`, or is killed with its child after a minute.
 
 local http = require "tests.kit.raw_http"
@@ -36,9 +36,9 @@ end)
 local System = {}
 System.__index = System
 
---- Starts and returns a system. `spec.conf`: the table for `start` as text, in which `DIR` is the folder `dir`;
--- `spec.modules`: Lua modules by name; `spec.descriptors`: how many the system may open; `spec.after`: code that the
--- main script runs when it serves.
+--- Starts and returns a system. `spec.conf` is the source of the table for `start`, in which the folder `spec.dir`
+-- (default: a new one) replaces `DIR`. `spec.modules` has the sources of Lua modules by name. `spec.descriptors` is the
+-- number of descriptors that the system may open. `spec.after` is code that the main script runs when it serves.
 function kit.start(mode, spec)
   local dir = spec.dir or t.tmp()
   local sources = { services = spec.services, modules = {}, config = spec.config or {} }
@@ -65,12 +65,12 @@ function kit.start(mode, spec)
     mode = mode }, System)
 end
 
---- Returns a client, within a loop.
+--- Returns a new client. Must be called in a loop.
 function System:open(opts)
   return http.open(self.port, opts)
 end
 
---- Sends a request, with its own connection and loop, and returns the response.
+--- Sends bytes on a new connection, in a separate loop, and returns the response.
 function System:ask(bytes, method)
   local response
   loop.run(function()
@@ -80,7 +80,7 @@ function System:ask(bytes, method)
   return response
 end
 
---- The same for a plain request.
+--- Sends a request as `client:request` does, on a new connection in a separate loop, and returns the response.
 function System:request(...)
   local list, response = table.pack(...), nil
   loop.run(function()
@@ -90,20 +90,20 @@ function System:request(...)
   return response
 end
 
---- Returns what the system has written to its standard error.
+--- Returns the output on standard error of the system.
 function System:errors()
   local file <close> = assert(io.open(self.folder .. "/errors"))
   return file:read "a"
 end
 
---- Ends the system by a signal. Returns its exit code, and its output.
+--- Ends the system with a signal. Returns its exit code and its output.
 function System:stop()
   self.child:kill()
   local out = self.child:all()
   return self.child:close(), out
 end
 
---- A test per mode: `f(system, mode)`, with a new system.
+--- Runs a test for each mode, which calls `f(system, mode)` with a new system.
 function kit.test(name, spec, f)
   for _, mode in ipairs(kit.modes) do
     t.test(name .. " [" .. mode .. "]", function()
@@ -111,7 +111,7 @@ function kit.test(name, spec, f)
       local ok, problem = xpcall(f, debug.traceback, system, mode)
       local code = system:stop()
       if not ok then error(problem .. "\n" .. system:errors(), 0) end
-      if not spec.errors then t.eq(system:errors(), "", "its errors") end
+      if not spec.errors then t.eq(system:errors(), "", "standard error") end
       t.eq(code, 0, "exit code")
     end)
   end
