@@ -1,4 +1,4 @@
--- listen and accept: addresses, unix sockets and their files, several acceptors, no descriptors left, close.
+-- listen and accept: addresses, unix sockets and their files, several acceptors, exhausted descriptors, close.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -9,7 +9,7 @@ local socket = require "lio.socket"
 
 local function pack(...) return table.pack(...) end
 
--- Connects to a listener and shows that a byte passes both ways.
+-- Connects to `listener` at the address `...`, and checks that data arrives in both directions.
 local function exchange(listener, ...)
   local c = assert(net.connect(...))
   local s = assert(listener:accept())
@@ -64,7 +64,7 @@ netkit.test("accepted and connected sockets have TCP_NODELAY, and both addresses
   t.eq({ s:peer() }, { c:sock() })
 end)
 
-netkit.test("for a port in use the result is false and a message; with reuseport two may listen", function()
+netkit.test("listen on a port in use returns false and a message; with reuseport two listeners share it", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local ok, message, code = net.listen("127.0.0.1", port)
@@ -139,7 +139,7 @@ netkit.test("for an impossible unix path the result is false and a message, and 
   t.eq(exists(dir .. "/s"), false)
 end)
 
-netkit.test("a socket that listens already is taken over", function()
+netkit.test("listen accepts a socket that is listening already", function()
   local s = t.ok(socket.create "tcp")
   t.ok(s:bind("127.0.0.1", 0))
   t.ok(s:listen())
@@ -215,14 +215,14 @@ netkit.test("all connections in the backlog are accepted after one readiness eve
   local _ <close> = netkit.closing(table.unpack(clients))
 end)
 
--- Seconds of CPU that a child has used; the system's clock has steps of 0.01.
+-- Returns the CPU time that a child has used, in seconds, with a resolution of 0.01 s.
 local function cpu_of(child)
   local f <close> = assert(io.open(("/proc/%d/stat"):format(child.pid)))
   local user, system = f:read "a":match("^.*%) %S" .. (" %S+"):rep(10) .. " (%d+) (%d+)")
   return (user + system) / 100
 end
 
-t.test("out of descriptors: all clients are served, little CPU, one line in the log", function()
+t.test("a server without free descriptors uses little CPU, logs one line, and serves all clients later", function()
   local script = t.write(t.tmp() .. "/server.lua", [[
     local loop, net = require "lio.loop", require "lio.net"
     io.stdout:setvbuf "no"
@@ -244,11 +244,11 @@ t.test("out of descriptors: all clients are served, little CPU, one line in the 
     for i = 1, 200 do clients[i] = t.ok(net.connect("127.0.0.1", port)) end
     local _ <close> = netkit.closing(table.unpack(clients))
     child:expect "accepting pauses"
-    -- The server is full for a second, and uses no CPU then.
+    -- During this second the server has no free descriptor; it must use almost no CPU.
     local cpu = cpu_of(child)
     loop.sleep(1)
     cpu = cpu_of(child) - cpu
-    t.ok(cpu < 0.15, "it used " .. cpu .. " s of CPU")
+    t.ok(cpu < 0.15, "the server used " .. cpu .. " s of CPU")
     for i = 1, 200 do
       waits[i] = netkit.promise(function()
         clients[i]:send("client " .. i .. "\n")
@@ -260,7 +260,7 @@ t.test("out of descriptors: all clients are served, little CPU, one line in the 
     for i = 1, 200 do t.eq(waits[i](), "client " .. i) end
   end, 30)
   child:kill "TERM"
-  t.eq(child:all(), "", "one line tells of the pause, and it is read")
+  t.eq(child:all(), "", "the server wrote only one line about the pause")
   t.eq(child:close(), 0)
 end)
 
@@ -325,7 +325,7 @@ netkit.test("a spurious readiness event leaves the listener open", function()
   t.eq({ s:peer() }, { c:sock() })
 end)
 
--- Regression: the error of its accept closed the listener.
+-- Regression: when accept failed because of such a connection, the listener was closed.
 netkit.test("a connection that is reset in the backlog leaves the listener open", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
@@ -341,9 +341,9 @@ netkit.test("a connection that is reset in the backlog leaves the listener open"
   until found
 end)
 
--- Regression: with a backlog of 5 they waited 3 s for retransmitted SYNs.
+-- Regression: with a backlog of 5, the clients waited 3 s for retransmitted SYNs.
 netkit.test("forty clients that connect at once do not wait for a retransmitted SYN", function()
-  -- The system sends a SYN again after a second. A busy machine may make one round slow, but not every round.
+  -- The system retransmits a SYN after one second. A busy machine may make one round slow, but not every round.
   local fastest = math.huge
   for _ = 1, 10 do
     local l <close> = t.ok(net.listen("127.0.0.1", 0))

@@ -1,5 +1,5 @@
--- `lio.service`, `lio.net` and `net.remote` in a foreign ltask, of either generation: the imitation in
--- tests/kit/plain_ltask.lua has only the documented names, and refuses every module of our scheduler.
+-- `lio.service`, `lio.net` and `net.remote` in another implementation of ltask, of either generation. The substitute in
+-- tests/kit/plain_ltask.lua has only the documented names, and refuses every module of lio's scheduler.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -16,7 +16,7 @@ local head <const> = [[
     local args = table.pack(...)
     return system.spawn(function() return load_service(table.unpack(args, 1, args.n)) end, true)
   end
-  -- Each service has its own copy.
+  -- Each service gets its own copy of the modules.
   local function remote(io, ltask)
     for name in pairs(package.loaded) do
       if name:find "^lio%.net%.remote" then package.loaded[name] = nil end
@@ -104,7 +104,7 @@ for kind, how in pairs {
           local c = ltask.call(io, "connect", "127.0.0.1", port)
           ltask.fork(function() ltask.call(io, "recv", c) end)
           ltask.call(io, "send", c, "here")
-          -- Its answer comes after the two requests that wait have begun.
+          -- When this call returns, the accept and the recv above are waiting in `io`.
           ltask.call(io, "sock", c)
         end,
       }

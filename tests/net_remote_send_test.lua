@@ -4,7 +4,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- `a` and `b` are the two ends of a connection; `a` has sent before, so that it sends from this thread.
+-- `a` and `b` are the two ends of a connection. After the first send, `a` sends from the caller's thread.
 local head <const> = ([[
   local io = ltask.spawn 'lio' local net = require 'lio.net'.remote(io)
   local function later(f, ...)
@@ -71,7 +71,7 @@ remotely("messages that the socket buffer cannot hold are sent later, in order a
   say "whole"
 ]], { "whole" })
 
-remotely("a time-out returns the number of sent bytes", [[
+remotely("a send that times out returns the number of sent bytes", [[
   a:timeout(nil, 0.05)
   local ok, message, sent, code = a:send(("x"):rep(30 * 1024 * 1024), "y")
   a:close()

@@ -142,7 +142,7 @@ test("a flood of datagrams does not starve other tasks", function(a, b, _, b_por
   t.eq(ticks, 50)
 end)
 
--- Regression: none of these three existed.
+-- Regression: UDP, IPv6 and nodelay did not exist.
 netkit.test("TCP and UDP work over IPv6, and connections have nodelay set", function()
   local l <close> = t.ok(net.listen("::1", 0))
   local _, port = l:address()

@@ -1,5 +1,5 @@
--- A service that owns no loop: calls of `lio.net`, `lio.loop`, `lio.http.client` and `lio.webserver` that wait for the
--- loop raise at once, at the program's line. They once never returned.
+-- In a service that owns no loop, calls of `lio.net`, `lio.loop`, `lio.http.client` and `lio.webserver` that would wait
+-- for the loop raise at once, with the program's line. Regression: these calls never returned.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -31,7 +31,7 @@ local calls <const> = {
 }
 
 -- A service that makes all calls, one per line from line 2, and writes their errors.
--- Known to programs: net, loop, http, web, try
+-- The programs may use: net, loop, http, web, try
 local source = {
   "local net, loop, http, web = require 'lio.net', require 'lio.loop', require 'lio.http.client', "
     .. "require 'lio.webserver' local function try(f, ...) say(select(2, pcall(f, ...))) end",

@@ -1,11 +1,12 @@
--- curl and its options against the server. Each option is a difference between real clients: versions, uploads with and
--- without a length, expectations, unusual targets, reused connections, slow reading.
+-- curl against the server. Each option of curl is a difference between real clients: HTTP versions, uploads with and
+-- without a length, Expect, unusual request targets, reused connections, slow reading.
 
 local t = require "tests.kit"
 
 local child, port
 
--- Runs curl with options; `URL` in them is the server's address. Returns its output and its exit code.
+-- Runs curl with `options`, in which `URL` is replaced with the server's address. Returns its output, exit code and
+-- standard error.
 local function curl(options, stdin)
   local command = "curl -sS --noproxy '*' --max-time 30 " .. options:gsub("URL", "http://127.0.0.1:" .. port)
   local r = t.run(command, stdin)
@@ -29,7 +30,7 @@ t.test("--http1.1 and --http1.0 get the same body, 1.0 without chunks", function
   end
 end)
 
-t.test("-I is HEAD: the fields, no body", function()
+t.test("-I (HEAD) gets the header fields and no body", function()
   local out, code = curl "-I 'URL/json'"
   t.eq(code, 0)
   t.ok(out:find "\r\nContent%-Type: application/json\r\n" and out:find "\r\n\r\n$", out)
@@ -44,7 +45,7 @@ t.test("several URLs go over one connection", function()
   t.eq(select(2, err:gsub("Re%-using existing connection", "")), 3, err)
 end)
 
-t.test("-T uploads a file by its length, and standard input in chunks", function()
+t.test("-T uploads a file with a Content-Length, and standard input in chunks", function()
   local body = ("0123456789"):rep(30000)
   local file = t.write(t.tmp() .. "/upload", body)
   t.eq({ curl("-T " .. file .. " URL/body") }, { body, 0, "" })
@@ -113,7 +114,7 @@ t.test("a response that is cut short is curl's error 18", function()
   t.eq({ curl "-o /dev/null URL/cut" }, { "", 18, "curl: (18) transfer closed with outstanding read data remaining\n" })
 end)
 
-t.test("--max-time: a client that times out harms no other", function()
+t.test("--max-time: a client that times out does not affect other clients", function()
   t.eq(select(2, curl "--max-time 0.1 'URL/slow?seconds=1'"), 28)
   t.eq((curl "URL/"), "Hello, World!\n")
 end)

@@ -1,5 +1,5 @@
--- Lua code that runs during a native call, as a method that returns the descriptor or as a finalizer, may close or
--- change the object of that call. Then the call fails or continues, and the process does not crash.
+-- Lua code that runs during a native call, as a finalizer or as a method that returns a descriptor, may close or change
+-- the object of the call. The call then fails or continues, and the process does not crash.
 
 local t = require "tests.kit"
 local reentry = require "tests.kit.reentry"
@@ -87,7 +87,7 @@ t.test("a finalizer may take from a stream while bytes of the stream become a st
   close(s, far, sel)
 end)
 
-t.test("reporting more sent bytes than were pending means that all are sent", function()
+t.test("if more bytes are reported as sent than were pending, all pending bytes count as sent", function()
   local s, far, sel = connection()
   t.eq(s:try_send(100, "a", "b"), true)
   t.eq(s:try_send(100, "a"), true)
@@ -101,7 +101,7 @@ t.test("a connection that a finalizer closes while its request is passed to the 
     "GET / HTTP/1.1\r\nHost: a\r\nX: " .. value .. "\r\n\r\n")
   local ballast, field
   with_finalizer(function()
-    -- Wait until its request is being handled.
+    -- Wait until the server is handling the request.
     if server:work_count() == 0 then server:close() end
     -- Reuse the freed memory.
     ballast = ("z"):rep(200000)
@@ -147,7 +147,7 @@ t.test("a finalizer that reads parameters while those of another request are rea
   t.eq(params, { a = want, b = want, c = want })
 end)
 
-t.test("a finalizer that matches routes while others are matched does not change the result", function()
+t.test("a finalizer that matches routes while other routes are matched does not change the result", function()
   local routes, many = http.routes(), http.routes()
   local id = routes:add("GET", "/a")
   for i = 1, 500 do
@@ -194,12 +194,12 @@ t.test("a server whose __gc was called is refused", function()
   t.raises("lio.http.server expected", server.work_count, server)
   getmetatable(dispatcher).__gc(dispatcher)
   t.raises("lio.http.dispatcher expected", http.serve, dispatcher)
-  -- Its connections are closed.
+  -- The server's connections are closed.
   t.is_nil(far:recv())
   far:close()
 end)
 
-t.test("a server keeps its routes after their __gc was called", function()
+t.test("a server keeps its routes after the __gc of the routes was called", function()
   local routes = http.routes()
   routes:add("GET", "/:a")
   local request = "GET /b HTTP/1.1\r\nHost: a\r\n\r\n"
