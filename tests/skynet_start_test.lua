@@ -1,4 +1,4 @@
--- How a system of skynet's services begins and ends: `require "skynet.start"`, a script under `lio --service`, and the
+-- How a system of Skynet services starts and ends: `require "skynet.start"`, a script under `lio --service`, and the
 -- errors outside of services.
 
 local t = require "tests.kit"
@@ -6,7 +6,7 @@ local kit = require "tests.kit.ltask_system"
 
 local paths <const> = "config.lua_path, config.lua_cpath = package.path, package.cpath\n"
 
--- Runs services (sources by name) with a configuration (Lua code). Returns the table of t.run.
+-- Boots a system with a configuration (Lua code) and services (sources by name). Returns the result of t.run.
 local function boot(config, services, folder)
   local dir = folder or t.tmp()
   for name, source in pairs(services) do t.write(dir .. "/" .. name .. ".lua", source) end
@@ -101,7 +101,7 @@ t.test("if the first service fails, the call raises, and the exit code is 1", fu
   t.ok(r.err:find "the system cannot start: the bootstrap service 'main': .*main%.lua:1: no start", r.err)
 end)
 
-t.test("the system continues without its first service, and ends with the last one that is not unique", function()
+t.test("the system continues after its first service has ended, and ends when only unique services are left", function()
   local r = boot("{}", {
     main = [[
       local skynet = require "skynet"
@@ -137,7 +137,7 @@ t.test("outside of services skynet can be loaded, and start raises an error", fu
   })
 end)
 
-t.test("a script under lio --service is a service of skynet's until it exits", function()
+t.test("a script under lio --service is a Skynet service until it exits", function()
   local dir = t.tmp()
   t.write(dir .. "/script.lua", [[
     local skynet = require "skynet"

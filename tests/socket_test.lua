@@ -1,4 +1,4 @@
--- TCP sockets: every method of `lio.socket` objects, transfers of all sizes, ends and failures.
+-- TCP sockets: every method of `lio.socket` objects, transfers of all sizes, the end of a stream, failures.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -7,7 +7,7 @@ local loopback = require "tests.kit.loopback"
 
 local READ <const>, WRITE <const> = lio.SELECT_READ, lio.SELECT_WRITE
 
-t.test("connect, accept, send and recv carry bytes both ways", function()
+t.test("connect, accept, send and recv transfer bytes in both directions", function()
   local listener <close> = loopback.listener()
   local client <close> = socket.create "tcp"
   local host, port = listener:info "socket":value()
@@ -68,7 +68,7 @@ t.test("recv returns at most the requested bytes, and the rest later", function(
   a:close() b:close()
 end)
 
-t.test("send takes a part of the string by positions as string.sub does", function()
+t.test("send can send a part of a string, between positions as in string.sub", function()
   local a, b = loopback.tcp()
   local data = "0123456789"
   for _, range in ipairs {
@@ -108,7 +108,7 @@ t.test("sendv writes its pieces in order", function()
   a:close() b:close()
 end)
 
-t.test("a partial sendv returns how much was taken", function()
+t.test("a partial sendv returns the number of sent bytes", function()
   local a, b = loopback.tcp()
   local big = ("v"):rep(4 * 1024 * 1024)
   local sent = a:sendv(big, big, big)
@@ -186,7 +186,7 @@ t.test("half-close: the other direction continues", function()
   end
 end)
 
-t.test("shutdown of reading gives an end of stream, and writing works", function()
+t.test("after a shutdown of reading, recv returns the end of the stream, and writing works", function()
   local a, b = loopback.tcp()
   t.eq({ a:shutdown "r" }, { true })
   t.eq({ a:recv() }, { nil })
@@ -197,13 +197,13 @@ t.test("shutdown of reading gives an end of stream, and writing works", function
   a:close() b:close()
 end)
 
-t.test("for shutdown of a socket that is not connected the result is a message", function()
+t.test("shutdown of a socket that is not connected returns nil and a message", function()
   local s <close> = socket.create "tcp"
   t.eq({ s:shutdown() },
     { nil, "shutdown: Transport endpoint is not connected (os error 107)", "closed" })
 end)
 
-t.test("connect to a closed port gives an event and a status error", function()
+t.test("after a connect to a closed port, an event is reported and status returns the error", function()
   local listener, port = loopback.listener()
   listener:close()
   local s <close> = socket.create "tcp"
@@ -218,7 +218,7 @@ t.test("connect to a closed port gives an event and a status error", function()
     { nil, "connect: Connection refused (os error 111)", "refused" })
 end)
 
-t.test("a reset by the peer in the middle is an error of recv and of send", function()
+t.test("after a reset by the peer, recv and send return an error", function()
   local a, b = loopback.tcp()
   a:send(("x"):rep(1000))
   b:option("linger", 0)
@@ -229,7 +229,7 @@ t.test("a reset by the peer in the middle is an error of recv and of send", func
   a:close()
 end)
 
-t.test("for a write to a peer that has closed the result is a message, without SIGPIPE", function()
+t.test("a write to a peer that has closed returns nil and a message, and raises no SIGPIPE", function()
   local script = t.write(t.tmp() .. "/pipe.lua", [[
     local socket = require "lio.socket"
     local a, b = socket.pair()
@@ -247,7 +247,7 @@ t.test("for a write to a peer that has closed the result is a message, without S
     .. "nil\tsendv: Broken pipe (os error 32)\tclosed\nnot connected\nalive\n")
 end)
 
-t.test("a bind to a port in use names the call and the system's text", function()
+t.test("the error of a bind to a port in use has the call's name and the system's message", function()
   local listener <close>, port = loopback.listener()
   local s <close> = socket.create "tcp"
   t.eq({ s:bind("127.0.0.1", port) },
@@ -275,7 +275,7 @@ t.test("detach releases the descriptor and leaves it open", function()
   local handle = a:detach()
   t.eq(type(handle), "userdata")
   t.raises("socket is already closed", a.send, a, "x")
-  t.eq(a:close(), true, "which does not close what was given away")
+  t.eq(a:close(), true, "close leaves the detached descriptor open")
   local again = socket.fd(handle)
   t.eq(again:send "x", 1)
   t.eq(b:recv(), "x")
@@ -284,7 +284,7 @@ t.test("detach releases the descriptor and leaves it open", function()
   b:close()
 end)
 
-t.test("fd takes over a descriptor, by lightuserdata or integer, or borrows it", function()
+t.test("fd takes over or borrows a descriptor, which is a lightuserdata or an integer", function()
   local a, b = socket.pair()
   local borrowed = socket.fd(a:handle(), true)
   t.eq(borrowed:send "1", 1)
@@ -354,7 +354,7 @@ t.test("close is idempotent; every other method of a closed socket raises", func
   end
 end)
 
-t.test("<close> and the collector close", function()
+t.test("a <close> variable and the garbage collector close a socket", function()
   local a, b = socket.pair()
   do
     local scoped <close> = a
