@@ -1,4 +1,5 @@
--- The cases of this folder. Each runs in separate processes: plain Lua in a stock interpreter, and lio in each host.
+-- The cases of this folder. Each case runs in separate processes: with plain Lua in a stock interpreter, and with lio
+-- in each host.
 --
 -- `case`: the function for lio, as FILE.NAME; `plain`: the function of switches.lua for plain Lua; `times`: the number
 -- of repetitions; `outside`: runs in the main chunk instead of a task (for plain Lua: a coroutine). `most`: the target

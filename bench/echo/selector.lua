@@ -19,7 +19,7 @@ assert(selector:event_add(listener, READ))
 print("listening on " .. tostring(listener:info "socket"))
 io.stdout:flush()
 
-local unsent = {} -- bytes that could not be sent yet, by socket
+local unsent = {} -- by socket: bytes that could not be sent yet
 
 local function drop(s)
   unsent[s] = nil
