@@ -69,7 +69,7 @@ function M.create(co, n)
   end)
 end
 
--- Creates a coroutine that yields once.
+-- Creates a coroutine that yields once, and resumes it to its end.
 function M.create_yield(co, n)
   local create, resume = co.create, co.resume
   return M.timed(n, function(times)
