@@ -131,8 +131,7 @@ def draw_series(axes, suite, plot, style):
 
 
 def draw_bars(axes, suite, plot, style):
-    """Draws a group of bars for each case, with a bar for each server. The figures of a bar are stacked, each one lighter
-    than the one below."""
+    """Draws a group of bars for each case, with a bar for each server. Its figures are stacked, the lowest is darkest."""
     cases = chosen(suite, plot["cases"])
     names = [name for name in style.names
              if any(one["name"] == name and one["median"] for case in cases for one in case["contenders"])]

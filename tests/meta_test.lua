@@ -271,7 +271,7 @@ t.test("every public module has definitions, and every definition has a module",
   t.eq(sorted(by_name), sorted(there))
 end)
 
--- Before the tests, because `net` is filled when it is first accessed, and `ltask.start` loads modules that it uses.
+-- Both are loaded before the tests: `net` is filled when it is first accessed, and `ltask.start` loads other modules.
 local _ = net.listen
 require "ltask.start"
 

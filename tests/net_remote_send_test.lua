@@ -37,7 +37,7 @@ remotely("small messages cost the loop's service nothing", [[
   say(after - before)
 ]], { "0" })
 
-remotely("a task that sends without end lets other tasks run", [[
+remotely("a task that sends in a loop lets other tasks run", [[
   local turns, over = 0, false
   ltask.fork(function()
     while not over do

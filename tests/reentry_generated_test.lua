@@ -8,7 +8,8 @@ local objects = require "tests.kit.objects"
 
 local arguments <const> = objects.arguments
 
--- Calls `f` while `final` runs as a finalizer at each allocation. Returns how often it ran, and two results of pcall.
+-- Calls `f` while `final` runs as a finalizer at each allocation. Returns how often `final` ran, and the first two
+-- results of pcall.
 local function under_pressure(final, f, ...)
   local runs, armed = 0, true
   local function arm()

@@ -52,7 +52,7 @@ t.test("linger is a number of seconds, or false", function()
   keeps(s, "linger", false)
 end)
 
-t.test("ttl and tos of both families", function()
+t.test("ttl and tos can be set for both families", function()
   for _, protocol in ipairs { "tcp", "udp", "tcp6", "udp6" } do
     local s <close> = socket.create(protocol)
     keeps(s, "ttl", 33)

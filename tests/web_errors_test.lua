@@ -386,7 +386,7 @@ t.test("if a constraint raises during a request, the response is 500", function(
   end)
 end)
 
-t.test("not_found responds for paths without a route, like a handler", function()
+t.test("not_found responds to requests for paths without a route, as a handler does", function()
   local app = web.new()
   app:get("/", function() return "x" end)
   app:not_found(function(req, res)
