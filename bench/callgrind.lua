@@ -5,7 +5,7 @@ local measure = require "measure"
 
 local M = {}
 
--- The command to put before a program to count its instructions.
+-- The prefix of a command line whose instructions are counted.
 M.prefix = "valgrind --tool=callgrind --callgrind-out-file=/dev/null"
 
 -- Runs a command that contains `prefix`, for at most `seconds`. Returns the number of instructions, or nil and the

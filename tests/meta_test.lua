@@ -86,7 +86,7 @@ local function upvalue(f, wanted)
   error("no upvalue " .. wanted)
 end
 
--- Returns the methods of every class, by the class's name, and the objects of a served request.
+-- Returns the methods of every class, by the name of the class; and the objects of a served request, by name.
 local function gather()
   local all, seen = {}, {}
   local function add(name, object)
@@ -129,7 +129,7 @@ local function gather()
   app:get("/", function(_, res) return res:status(201):header("X-Seen", "yes"):send "seen" end)
   loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
-    t.ok(web.compress and web.log) -- loaded when they are first used
+    t.ok(web.compress and web.log) -- both modules are loaded when they are first used
     add("lio.Listener", listener)
     local udp <close> = assert(net.udp("127.0.0.1", 0))
     add("lio.Udp", udp)
@@ -367,7 +367,7 @@ t.test("the options of an app are defined, with their defaults", function()
   end
 end)
 
-t.test("types that definitions mention are defined", function()
+t.test("all types that the definitions mention are defined", function()
   local known = {}
   for _, module in ipairs(modules) do
     for _, alias in ipairs(module.aliases) do known[alias.name] = true end

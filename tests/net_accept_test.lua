@@ -53,7 +53,7 @@ netkit.test("IPv6 works as IPv4 does, and :: takes both unless v6only is set", f
   t.eq(select(3, net.connect("127.0.0.1", third)), "refused")
 end)
 
-netkit.test("accepted and connected sockets have TCP_NODELAY, and both addresses", function()
+netkit.test("accepted and connected sockets have TCP_NODELAY, and return both addresses", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local c <close> = t.ok(net.connect("127.0.0.1", port))
@@ -76,7 +76,7 @@ netkit.test("listen on a port in use returns false and a message; with reuseport
   t.ok(two)
 end)
 
-netkit.test("a host name is resolved; if that fails, the result is false and a message", function()
+netkit.test("listen resolves a host name; if the name cannot be resolved, it returns false and a message", function()
   local l <close> = t.ok(net.listen("localhost", 0))
   local _, port = l:address()
   exchange(l, "localhost", port)
@@ -85,7 +85,7 @@ netkit.test("a host name is resolved; if that fails, the result is false and a m
   t.ok(message:find("no.such.host.invalid", 1, true), message)
 end)
 
-t.test("listen works before the loop runs, with a name too", function()
+t.test("listen works before the loop runs, even with a host name", function()
   local l <close> = t.ok(net.listen("localhost", 0))
   t.eq((net.listen("no.such.host.invalid", 0)), false)
   loop.run(function()
@@ -94,13 +94,13 @@ t.test("listen works before the loop runs, with a name too", function()
   end)
 end)
 
-netkit.test("a unix socket: its file has the requested mode and is removed with the listener", function()
+netkit.test("the file of a unix listener has the requested mode, and is removed when the listener closes", function()
   local path = t.tmp() .. "/socket"
   local l = t.ok(net.listen("unix:" .. path, nil, { mode = tonumber("600", 8) }))
   t.eq(mode_of(path), "600")
   t.eq({ l:address() }, { path, "path", "unix" })
   exchange(l, "unix:" .. path)
-  t.eq(select(3, net.listen("unix:" .. path)), "in use", "a socket listens on it")
+  t.eq(select(3, net.listen("unix:" .. path)), "in use", "a listener uses the path")
   exchange(l, "unix:" .. path)
   l:close()
   t.eq(exists(path), false)
@@ -130,7 +130,7 @@ netkit.test("an abstract unix socket has no file", function()
   exchange(l, name)
 end)
 
-netkit.test("for an impossible unix path the result is false and a message, and no file is left", function()
+netkit.test("listen on an invalid unix path returns false and a message, and leaves no file", function()
   local dir = t.tmp()
   t.eq(select(3, net.listen("unix:" .. dir .. "/" .. ("x"):rep(120))), "too long")
   t.eq(select(3, net.listen("unix:" .. dir .. "/no/such/folder")), "not found")
@@ -264,7 +264,7 @@ t.test("a server without free descriptors uses little CPU, logs one line, and se
   t.eq(child:close(), 0)
 end)
 
-t.test("bind opens a socket that another listen takes; an error names the wrong argument", function()
+t.test("listen accepts a socket that bind has opened; the error for a wrong argument names it", function()
   local s = assert(net.bind("127.0.0.1", 0))
   local _, port = s:info "socket":value()
   local taken, message, code = net.bind("127.0.0.1", port)
@@ -281,7 +281,7 @@ t.test("bind opens a socket that another listen takes; an error names the wrong 
 end)
 
 -- Regression: EMFILE closed the listener forever: its waiter was never woken, and later clients were refused.
-t.test("after running out of descriptors a listener accepts all clients that wait, and later ones", function()
+t.test("after a lack of descriptors a listener accepts all waiting clients, and later clients", function()
   local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 32; exec " .. t.lio() .. " "
     .. t.quote(t.write(t.tmp() .. "/server.lua", [[
       local loop, net = require "lio.loop", require "lio.net"

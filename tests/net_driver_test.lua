@@ -62,7 +62,7 @@ netkit.test("hooks run before each wait and after the events, and deferred funct
   t.eq(order, { "before", "after", "deferred" })
 end)
 
-netkit.pair_test("an event handler gets the events of its connection and passes them on", function(a, b)
+netkit.pair_test("an event handler gets the events of its connection, and may pass them to the driver", function(a, b)
   local handler, seen = {}, 0
   function handler.on_events(_, events)
     seen = seen | events
@@ -80,7 +80,7 @@ netkit.pair_test("an event handler gets the events of its connection and passes 
   t.eq({ b:recv "line", seen }, { "directly", 0 })
 end)
 
-netkit.pair_test("a function of flush_later runs before the queue is sent", function(a, b)
+netkit.pair_test("the function that flush_later gets runs before the queue is sent", function(a, b)
   local called
   driver:flush_later(a, function() called = a:send "queued\n" end)
   t.is_nil(called)

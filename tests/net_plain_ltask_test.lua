@@ -11,7 +11,7 @@ local head <const> = [[
   ]] .. kit.say .. [[
   local path = package.searchpath("lio.service", package.path)
   local load_service = assert(loadfile(path))
-  -- `...`: the arguments of the service.
+  -- Spawns the loop's service; `...` are its arguments.
   local function spawn_io(...)
     local args = table.pack(...)
     return system.spawn(function() return load_service(table.unpack(args, 1, args.n)) end, true)
@@ -52,7 +52,7 @@ local function both(name, body, out)
   end
 end
 
-both("an echo server in one service, its client in another, the loop in a third", [[
+both("an echo server, its client and the loop may be in three services", [[
   local io = spawn_io()
   local listening
   system.spawn(function(ltask)
@@ -121,7 +121,7 @@ for kind, how in pairs {
   ]], { "here", "nil" })
 end
 
-both("a connection goes to the loop's own function by transfer", [[
+both("transfer passes a connection to a function in the loop's own service", [[
   local io = spawn_io()
   main(function(ltask)
     local net = remote(io, ltask)
@@ -141,7 +141,7 @@ both("a connection goes to the loop's own function by transfer", [[
   end)
 ]], { "first", "true", "second!" })
 
-both("a script of the service has lio.loop, lio.net and lio.webserver, and quits", [[
+both("a script of the loop's service can use lio.loop, lio.net and lio.webserver, and can quit", [[
   local script = os.getenv "SCRIPT" or os.tmpname()
   local f = io.open(script, "w")
   f:write [=[

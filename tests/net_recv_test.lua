@@ -18,7 +18,7 @@ end
 
 local function pack(...) return table.pack(...) end
 
-netkit.pair_test("recv returns the available bytes, at least one", function(a, b)
+netkit.pair_test("recv returns the available bytes, and waits for at least one byte", function(a, b)
   a:send "hello"
   t.eq(pack(b:recv()), { "hello", n = 1 })
   local got = netkit.promise(function() return b:recv() end)
@@ -69,7 +69,7 @@ netkit.pair_test("lines are the same if they arrive byte by byte", function(a, b
   t.eq(got(), { "one", "", "x" })
 end)
 
-netkit.pair_test("a line without its end gives nil, closed, and the received part", function(a, b)
+netkit.pair_test("for a line without its end, recv returns nil, closed, and the received part", function(a, b)
   a:send "whole\npart"
   a:close()
   t.eq(b:recv "line", "whole")
@@ -174,7 +174,7 @@ netkit.pair_test("long lines and big blocks arrive whole", function(a, b)
   t.eq(b:recv(#block) == block, true)
 end)
 
-netkit.pair_test("after a timeout the received bytes stay, and the connection works", function(a, b)
+netkit.pair_test("after a timeout the received bytes stay buffered, and the connection works", function(a, b)
   b:timeout(0.03)
   local before = lio.now()
   t.eq(pack(b:recv()), { nil, "timeout", nil, "timeout", n = 4 })
@@ -312,7 +312,7 @@ netkit.pair_test("after an interrupted receiver the next one continues", functio
   t.eq({ ok, problem }, { false, "enough" })
 end)
 
-netkit.pair_test("a receiver that queues has a timeout too", function(a, b)
+netkit.pair_test("a receiver that is queued behind another receiver has a timeout too", function(a, b)
   b:timeout(0.05)
   local first = netkit.promise(function() return b:recv(100) end)
   local second = netkit.promise(function() return b:recv(1) end)

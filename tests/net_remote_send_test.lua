@@ -1,4 +1,4 @@
--- Bytes that `net.remote` sends from the caller's own thread: their order relative to those of requests, the results of
+-- Bytes that `net.remote` sends from the caller's own thread: their order relative to bytes of requests, the results of
 -- failures, and that they cost the loop's service nothing. Each test boots a system.
 
 local t = require "tests.kit"

@@ -138,7 +138,7 @@ same("a message may have any number of pieces", [[
   say(b:recv "line" == table.concat(pieces))
 ]], { "true" })
 
-same("of several sends, those whose bytes were sent succeed", [[
+same("if several sends are pending, only the sends whose bytes were sent succeed", [[
   local a, b = pair()
   a:timeout(nil, 0.1)
   local first, second = later(a.send, a, "small"), later(a.send, a, ("x"):rep(50000000))
@@ -161,7 +161,7 @@ remotely("a close ends the sends that are queued behind another one", [[
   say((first()), b:is_closed())
 ]], { "nil\tclosed\t0\tclosed", "nil\tfalse" })
 
-remotely("shutdown and files wait for the sends before them", [[
+remotely("shutdown and sendfile wait for earlier sends", [[
   local io = require "io"
   local path = os.tmpname()
   local f <close> = io.open(path, "w+b")
@@ -387,7 +387,7 @@ remotely("a connection without references is closed", [[
   say(a:recv())
 ]], { "nil" })
 
-remotely("calls of a dead service fail without raising an error", [[
+remotely("calls whose service is dead fail without raising an error", [[
   local a, b = pair()
   local l = assert(net.listen("127.0.0.1", 0))
   local waiting = later(b.recv, b)

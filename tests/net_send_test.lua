@@ -86,7 +86,7 @@ netkit.pair_test("messages of concurrent senders stay whole, in the order of the
   for i = 1, 8 do t.eq(waits[i](), true) end
 end)
 
-netkit.pair_test("a write timeout returns how much was sent; the connection stays usable", function(a, b)
+netkit.pair_test("a write timeout returns the number of sent bytes; the connection stays usable", function(a, b)
   local full = fill(a)
   a:timeout(nil, 0.03)
   local before = lio.now()
@@ -123,7 +123,7 @@ netkit.pair_test("a sender that is queued behind another sender has a timeout to
   t.eq(first(), "timeout")
 end)
 
-netkit.pair_test("reading and writing at once do not block each other", function(a, b)
+netkit.pair_test("a reader and a writer of one connection do not block each other", function(a, b)
   local size = 3000000
   local out_a = netkit.promise(function() return a:send(("a"):rep(size)) end)
   local out_b = netkit.promise(function() return b:send(("b"):rep(size)) end)
@@ -133,7 +133,7 @@ netkit.pair_test("reading and writing at once do not block each other", function
   t.eq({ out_a(), out_b() }, { true, true })
 end)
 
-netkit.pair_test("shutdown w: the peer gets the end and may continue to send", function(a, b)
+netkit.pair_test("after shutdown w the peer gets the end of the stream, and may continue to send", function(a, b)
   a:send "question"
   t.eq(a:shutdown "w", true)
   t.eq(b:recv "all", "question")
@@ -143,7 +143,7 @@ netkit.pair_test("shutdown w: the peer gets the end and may continue to send", f
   t.eq({ ok, sent, code }, { nil, 0, "closed" })
 end)
 
-netkit.pair_test("shutdown w waits for the messages before it", function(a, b)
+netkit.pair_test("shutdown w waits until earlier messages are sent", function(a, b)
   local full = fill(a)
   local sent = netkit.promise(function() return a:send(("x"):rep(1000000)) end)
   local cut = netkit.promise(function() return a:shutdown "w" end)
@@ -152,7 +152,7 @@ netkit.pair_test("shutdown w waits for the messages before it", function(a, b)
   t.eq({ sent(), cut() }, { true, true })
 end)
 
-netkit.pair_test("shutdown r: a task in recv gets the end, and sending works", function(a, b)
+netkit.pair_test("after shutdown r a task in recv gets the end of the stream, and sending works", function(a, b)
   local got = netkit.promise(function() return pack(a:recv()) end)
   netkit.settle()
   t.eq(a:shutdown "r", true)
@@ -161,7 +161,7 @@ netkit.pair_test("shutdown r: a task in recv gets the end, and sending works", f
   t.eq(b:recv(), "still")
 end)
 
-netkit.pair_test("shutdown without a direction ends both", function(a, b)
+netkit.pair_test("shutdown without a direction ends both directions", function(a, b)
   t.eq(a:shutdown(), true)
   t.is_nil(b:recv())
   t.is_nil(a:recv())

@@ -25,7 +25,7 @@ local function received(a, b, ...)
   return b:recv "all", table.unpack(results, 1, results.n)
 end
 
-netkit.pair_test("a path is opened, sent and closed", function(a, b)
+netkit.pair_test("for a path, sendfile opens, sends and closes the file", function(a, b)
   t.eq({ received(a, b, small) }, { "0123456789", true })
 end)
 
@@ -57,7 +57,7 @@ netkit.pair_test("a file of io.open is sent with its latest writes, regardless o
   t.eq(f:read "a", "hello world!", "sendfile does not change the file's position")
 end)
 
-netkit.test("a unix connection takes files as well", function()
+netkit.test("files can be sent on a unix connection too", function()
   local one, other = netkit.raw_pair()
   local a, b = assert(net.wrap(one)), assert(net.wrap(other))
   local _ <close> = netkit.closing(a, b)
@@ -86,7 +86,7 @@ netkit.pair_test("files and messages of several senders are not mixed, and keep 
   for _, result in ipairs(results) do t.eq({ result() }, { true }) end
 end)
 
-netkit.pair_test("the rest of a message is sent before a file", function(a, b)
+netkit.pair_test("the unsent part of a message is sent before a file", function(a, b)
   local one = netkit.promise(function() return a:send(large_text) end)
   local two = netkit.promise(function() return a:sendfile(small) end)
   t.ok(b:recv(#large_text + 10) == large_text .. "0123456789")
@@ -108,7 +108,7 @@ netkit.pair_test("other tasks run while a file is sent to a fast reader", functi
   t.ok(turns >= 8 * #large_text // (512 * 1024) // 2, turns .. " turns of another task")
 end)
 
-netkit.pair_test("for a reader that stops reading, the timeout returns how much was sent", function(a, b)
+netkit.pair_test("if the reader stops reading, the timeout returns the number of sent bytes", function(a, b)
   a:timeout(nil, 0.05)
   local ok, message, sent, code = a:sendfile(endless)
   t.eq({ ok, message, code }, { nil, "timeout", "timeout" })
@@ -138,7 +138,7 @@ netkit.pair_test("a peer that closes ends the transfer with an error, and no sig
   t.ok(code == "closed" or code == "reset", message)
 end)
 
-netkit.pair_test("the kill of a task that sends a file frees the connection and the descriptor", function(a, b)
+netkit.pair_test("killing a task that sends a file releases the connection and closes the file", function(a, b)
   local _, before = t.descriptors()
   local sender = thread.spawn(function() a:sendfile(endless) end)
   netkit.settle()
@@ -188,7 +188,7 @@ netkit.pair_test("a range that exceeds the file is refused before anything is se
   t.eq(received(a, b, empty), "")
 end)
 
-netkit.pair_test("a file that cannot be opened, or is not regular, fails with nothing sent", function(a)
+netkit.pair_test("if a file cannot be opened or is not regular, the call fails and sends nothing", function(a)
   local ok, message, sent, code = a:sendfile(dir .. "/none")
   t.eq({ ok, sent, code }, { nil, 0, "not found" })
   t.ok(message:find "^open: ", message)

@@ -91,7 +91,7 @@ netkit.test("max_connections connections are handled at once; further connection
   t.ok(stop)
 end)
 
-netkit.test("a killed handler closes its connection and makes room for the next", function()
+netkit.test("if a handler is killed its connection is closed, and the next connection is handled", function()
   local handlers = {}
   local server, port, stop <close> = serving(function(c)
     handlers[#handlers + 1] = loop.running()
@@ -170,7 +170,7 @@ netkit.test("a released connection outlives its handler and the server", functio
   kept:close()
 end)
 
-t.test("a stop of the loop stops its servers with the same grace period", function()
+t.test("loop.stop stops the loop's servers with the same grace period", function()
   local answer, read
   loop.run(function()
     local server, port

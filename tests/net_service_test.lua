@@ -106,7 +106,7 @@ both("requests that wait do not delay other requests", [[
   eventually(function() return got == 3 end)
 ]], { "meanwhile", "1\tfor a", "2\tfor b", "false\tclosed\tclosed" })
 
-both("a closed handle, and one of another service, fail with a message and a code", [[
+both("calls with a closed handle, or a handle of another service, fail with a message and a code", [[
   local a, _, l = pair()
   local other = ltask.spawn "user"
   local function theirs(...) return ltask.call(other, "call", io, ...) end
@@ -132,7 +132,7 @@ both("a closed handle, and one of another service, fail with a message and a cod
   "false\tclosed\tclosed", "nil\tclosed\tnil\tclosed",
 })
 
-both("misuse raises in the caller, with the call and the argument", [[
+both("misuse raises an error in the caller that names the call and the argument", [[
   local a, b, l = pair()
   local function wrong(...)
     local ok, e = pcall(ltask.call, io, ...)
@@ -216,7 +216,7 @@ for how, stop in pairs {
   ]], { "nil", "refused", "true", "here" })
 end
 
-both("a thousand handles of a service that is killed are closed", [[
+both("if a service with a thousand handles is killed, all of them are closed", [[
   local other = ltask.spawn "user"
   local l = assert(ltask.call(io, "listen", "127.0.0.1", 0, { backlog = 2000 }))
   local _, port = ltask.call(io, "sock", l)
@@ -232,7 +232,7 @@ both("a thousand handles of a service that is killed are closed", [[
   say(one > 1000)
 ]], { "1000", "true", "true" })
 
-both("a connect ends with the service that requested it", [[
+both("a connect ends when the service that requested it ends", [[
   local other = ltask.spawn "user"
   local l = ltask.call(io, "listen", "127.0.0.1", 0, { backlog = 0 })
   local _, port = ltask.call(io, "sock", l)

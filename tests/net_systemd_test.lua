@@ -88,7 +88,7 @@ t.test("without the environment variables the list is empty", function()
   t.eq(lio.systemd(), { names = {} })
 end)
 
-t.test("net.listen takes sockets of either family, and keeps the file of an inherited one", function()
+t.test("net.listen takes sockets of either family, and keeps the file of an inherited socket", function()
   t.eq(child [[
     local list = lio.systemd()
     loop.run(function()

@@ -248,7 +248,7 @@ two_loops("if the target dies no descriptor is left open in either service", {
   out = { "true" },
 })
 
-kit.test("a service without a loop moves its connection from one loop to another", {
+kit.test("a service without a loop can move its connection from one loop to another", {
   main = [[
     local left, right = ltask.spawn "lio", ltask.spawn "lio"
     local net = require "lio.net".remote(left)

@@ -4,7 +4,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Each call is on a separate line; the line numbers are compared with those of the errors.
+-- The calls are on separate lines, whose numbers are compared with the line numbers of the errors.
 local calls <const> = {
   { "net.listen", "net.listen('127.0.0.1', 0)", "net.remote(io)" },
   { "net.connect", "net.connect('127.0.0.1', 1)", "net.remote(io)" },
@@ -90,7 +90,7 @@ kit.test("if another service owns a loop, the calls still raise, and net.remote 
     "hello you", "false\tnil" },
 })
 
-kit.test("a driver of the service's own on an event descriptor works", {
+kit.test("a service may have its own driver on an event descriptor", {
   services = { owner = [[
     local lio, net = require "lio", require "lio.net"
     local selector = assert(lio.create())

@@ -17,7 +17,7 @@ end
 
 local app = web.new()
 
--- Regression: `app:run(8080, { worker = 4 })` served on one core, without an error.
+-- Regression: `app:run(8080, { worker = 4 })` raised no error and used only one core.
 t.test("an option with a wrong name is refused, and the error suggests the nearest name", function()
   raises_here("app:run: option 'worker' is unknown (did you mean 'workers'?)",
     function() app:run(0, { worker = 4 }) end)

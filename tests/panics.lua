@@ -58,7 +58,7 @@ end
 -- Some modules can be opened only in a service.
 for _, name in ipairs { panics.modules() } do
   if name ~= "lio.panics" and name ~= "lio.debug" then
-    t.test(name .. " and its functions", function()
+    t.test(name .. " and its functions panic", function()
       local done, module = pcall(require, name)
       if not done then
         t.ok(not tostring(module):find "internal error", module)
@@ -69,7 +69,7 @@ for _, name in ipairs { panics.modules() } do
   end
 end
 
-t.test("the loader of each module", function()
+t.test("the loader of each module panics", function()
   for _, name in ipairs { panics.modules() } do
     local loader
     for _, search in ipairs(package.searchers) do
@@ -82,7 +82,7 @@ t.test("the loader of each module", function()
   end
 end, { leaks = true })
 
-t.test("the searchers of modules", function()
+t.test("a searcher of modules panics", function()
   local found = 0
   for _, search in ipairs(package.searchers) do
     if is_panic(broken(search, "lio.net")) then found = found + 1 end
@@ -90,7 +90,7 @@ t.test("the searchers of modules", function()
   t.ok(found >= 1)
 end)
 
-t.test("the methods of each kind of object", function()
+t.test("the methods of each kind of object panic", function()
   local objects = require "tests.kit.objects"
   objects.each(function(name, make, methods)
     for method, f in pairs(methods) do
@@ -107,7 +107,7 @@ t.test("the methods of each kind of object", function()
 end, { leaks = true })
 
 -- In exchange number `n`, the bound function that is entered as number `n` panics.
-t.test("each step of a server's work", function()
+t.test("any step of a server's work may panic", function()
   local socket, lio = require "lio.socket", require "lio"
   local loop, web, net = require "lio.loop", require "lio.webserver", require "lio.net"
   local log = {}
@@ -145,6 +145,6 @@ t.test("each step of a server's work", function()
   t.ok(whole > 20 and whole < 60, whole)
 end, { leaks = true })
 
-t.test("many functions were broken", function() t.ok(count > 250, count) end)
+t.test("the suite has tested many functions", function() t.ok(count > 250, count) end)
 
 t.finish()

@@ -18,7 +18,7 @@ t.test("the server starts", function()
   port = child:expect "^lio: serving http://127%.0%.0%.1:(%d+)/$"
 end, { leaks = true })
 
-t.test("--http1.1 and --http1.0 get the same body, 1.0 without chunks", function()
+t.test("--http1.1 and --http1.0 get the same body, with --http1.0 without chunks", function()
   for _, path in ipairs { "/", "/pieces?count=3", "/empty" } do
     local new = curl("--http1.1 'URL" .. path .. "'")
     local old, code = curl("--http1.0 -D - 'URL" .. path .. "'")
@@ -84,13 +84,13 @@ t.test("-Z sends many requests at once", function()
   for i = 1, 200 do t.ok(seen[tostring(i)], "answer " .. i) end
 end)
 
-t.test("--path-as-is and escapes: dots stay, and a path is decoded once", function()
+t.test("--path-as-is: dots stay in the path, and escapes are decoded once", function()
   t.eq((curl "--path-as-is URL/path/../../etc/passwd"), "/path/../../etc/passwd")
   t.eq((curl "--path-as-is URL/path/%2e%2e/x"), "/path/../x")
   t.eq((curl "URL/path/%252e"), "/path/%2e")
 end)
 
-t.test("--request-target: the asterisk, an absolute form, and malformed targets", function()
+t.test("--request-target: the asterisk and absolute forms are served, malformed targets are refused", function()
   local out, code = curl "-i -X OPTIONS --request-target '*' URL"
   t.eq(code, 0)
   t.ok(out:find "^HTTP/1.1 204 No Content\r\n" and out:find "\r\nAllow: ", out)
@@ -99,18 +99,18 @@ t.test("--request-target: the asterisk, an absolute form, and malformed targets"
   t.eq((curl "-o /dev/null -w '%{http_code}' --request-target '*' URL"), "400")
 end)
 
-t.test("a missing Host, and an empty one", function()
+t.test("a request without Host is refused, and a request with an empty Host is served", function()
   t.eq((curl "-o /dev/null -w '%{http_code}' -H 'Host:' URL/"), "400")
   t.eq((curl "-o /dev/null -w '%{http_code}' -H 'Host;' URL/"), "200")
 end)
 
-t.test("-L follows redirects, with method and body after a 307", function()
+t.test("-L follows redirects, and after a 307 sends the same method and body", function()
   t.eq((curl "-L URL/redirect"), "Hello, World!\n")
   local out = curl "-L -d kept URL/redirect"
   t.ok(out:find('"method":"POST"', 1, true) and out:find('"body":"kept"', 1, true), out)
 end)
 
-t.test("a response that is cut short is curl's error 18", function()
+t.test("for a response that is cut short curl reports error 18", function()
   t.eq({ curl "-o /dev/null URL/cut" }, { "", 18, "curl: (18) transfer closed with outstanding read data remaining\n" })
 end)
 

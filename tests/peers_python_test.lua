@@ -13,7 +13,7 @@ end
 
 local python
 
-t.test("there is a python3 with h11 and requests", function() python = find_python() end)
+t.test("a python3 with h11 and requests is installed", function() python = find_python() end)
 
 local function start()
   local child = t.spawn(t.lio() .. " " .. t.quote(t.root .. "tests/peers/server.lua"))

@@ -171,7 +171,7 @@ t.test("a stream whose __gc is called while a number becomes a string is refused
   end
 end)
 
-t.test("http.request.body of a length with body in a finalizer returns the body once", function()
+t.test("http.request.body with Content-Length and body in a finalizer returns the body once", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body
     .. "GET / HTTP/1.1\r\nHost: b\r\n\r\n"
@@ -190,7 +190,7 @@ t.test("http.request.body of a length with body in a finalizer returns the body 
   close_all()
 end)
 
-t.test("http.request.body of chunks with body in a finalizer returns the body once", function()
+t.test("http.request.body with chunks and body in a finalizer returns the body once", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
   for i = 1, 5000, 1000 do request = request .. "3e8\r\n" .. body:sub(i, i + 999) .. "\r\n" end
@@ -266,7 +266,7 @@ local function answers(bytes)
   return a, s, far, sel
 end
 
-t.test("answers:head with head of other answers in a finalizer returns its own head", function()
+t.test("answers:head while a finalizer reads the head of another connection returns its own head", function()
   local a, s, far, sel = answers "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-One: 1\r\n\r\n"
   local b, s2, far2, sel2 = answers("HTTP/1.1 200 OK\r\nX: " .. ("2"):rep(3000) .. "\r\n\r\n")
   local other

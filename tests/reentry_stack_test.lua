@@ -148,7 +148,7 @@ local collect <const> = [[
   end
 ]]
 
--- Regression: the freed connection was used after its bytes became a string.
+-- Regression: the freed connection was used after its bytes had become a string.
 kit.test("a connection that a finalizer frees while its bytes become a string is not used again", {
   main = collect .. [[
     local reentry = require "tests.kit.reentry"

@@ -43,7 +43,7 @@ t.test("if the method that returns the descriptor closes its socket, event_add f
   close(b, sel)
 end)
 
-t.test("a finalizer that closes the selector while a waker is made leaves a waker without a selector", function()
+t.test("if a finalizer closes the selector while a waker is created, the waker has no selector", function()
   local sel = lio.create()
   local waker = with_finalizer(function()
     sel:close()
@@ -103,7 +103,7 @@ t.test("a connection that a finalizer closes while its request is passed to the 
   with_finalizer(function()
     -- Wait until the server is handling the request.
     if server:work_count() == 0 then server:close() end
-    -- Reuse the freed memory.
+    -- Use the freed memory again.
     ballast = ("z"):rep(200000)
   end, reentry.serve, server, function(req)
     field = req:field "x"
@@ -116,7 +116,7 @@ t.test("a connection that a finalizer closes while its request is passed to the 
   close_all()
 end)
 
-t.test("a finalizer that serves another request while a request is passed to the handler does not change it", function()
+t.test("a finalizer that serves another request while a handler gets its request does not change it", function()
   local first, close_first = reentry.server(http.routes(), "GET /one HTTP/1.1\r\nHost: a\r\nX-One: 1\r\n\r\n")
   local second, close_second =
     reentry.server(http.routes(), "GET /" .. ("2"):rep(3000) .. " HTTP/1.1\r\nHost: bb\r\nY: 2\r\n\r\n")
@@ -132,7 +132,7 @@ t.test("a finalizer that serves another request while a request is passed to the
   close_second()
 end)
 
-t.test("a finalizer that reads parameters while those of another request are read does not change them", function()
+t.test("a finalizer that reads parameters does not change the parameters of another request", function()
   local routes = http.routes()
   local id = routes:add("GET", "/u/:a/:b/:c")
   local function request(letter, size)

@@ -112,7 +112,7 @@ if [ -z "$stock" ]; then
 fi
 for file in "$folder"/$pattern; do
   case $file in
-    *_server.lua) ;; # not a suite: a script in the same folder starts it
+    *_server.lua) ;; # not a suite: another script in the folder starts this server
     *"$word"*.lua)
       [ -e "$file" ] || continue
       begin in_lio "$file"

@@ -29,7 +29,7 @@ local function count(calls, code)
   return counts
 end
 
-t.test("1000 partial reads of lio's sockets make only the epoll_ctl calls that add them", function()
+t.test("with 1000 partial reads of lio's sockets, epoll_ctl is called only to add the sockets", function()
   local counts = count("epoll_ctl", [[
     ENDS = {}
     for i = 1, 10 do
@@ -112,7 +112,7 @@ t.test("a foreign descriptor is armed again once per delivered event", function(
   t.ok(counts.epoll_ctl <= 101, counts.epoll_ctl)
 end)
 
-t.test("an idle wait is one system call for any number of registrations", function()
+t.test("an idle wait makes one system call, regardless of the number of registrations", function()
   local counts = count("epoll_wait,epoll_ctl", [[
     local list = {}
     for i = 1, 100 do

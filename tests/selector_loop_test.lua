@@ -45,7 +45,7 @@ t.test("deleting another ready registration suppresses its event, and the other 
   t.eq(sel:count(), 3)
 end)
 
-t.test("closing another ready socket suppresses its event and deregisters it", function()
+t.test("closing another ready socket suppresses its event and removes its registration", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 4)
   local first = true
@@ -62,7 +62,7 @@ t.test("closing another ready socket suppresses its event and deregisters it", f
     { nil, "event_del: descriptor is not registered", "not found" })
 end)
 
-t.test("after deleting, closing or detaching its own registration in the loop, no event follows", function()
+t.test("after deleting, closing or detaching the reported socket in the loop, no event follows", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 3)
   visited(sel, function(i)
@@ -109,7 +109,7 @@ t.test("a registration added in the loop is reported by the next wait at the lat
   t.eq(list, { 1, "late" })
 end)
 
-t.test("a socket that reuses a number within a batch does not get its predecessor's event", function()
+t.test("a socket that reuses a closed socket's number within a batch does not get its event", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 4)
   local first = true

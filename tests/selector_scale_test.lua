@@ -75,7 +75,7 @@ t.test("opening, registering and closing many sockets leaves no memory or regist
   t.eq(events(sel, 0), {})
 end, { resident = true })
 
-t.test("udata is referenced until event_del, and released then", function()
+t.test("udata is referenced until event_del, which releases it", function()
   local a, b = socket.pair()
   local sel <close> = lio.create()
   local weak = setmetatable({}, { __mode = "v" })

@@ -15,7 +15,7 @@ local function lasts(sel, timeout)
   return lio.now() - begin, count
 end
 
-t.test("the constants are the bits of bee.select", function()
+t.test("the constants have the values of bee.select", function()
   t.eq({ lio.SELECT_READ, lio.SELECT_WRITE }, { 1, 2 })
 end)
 
@@ -35,7 +35,7 @@ t.test("a wait without registrations sleeps for the timeout, which may be a frac
   for _, seconds in ipairs { 0, 0.0001, 0.05, 0.12 } do t.ok(shortest(seconds) < seconds + 0.5, seconds) end
 end)
 
-t.test("a wait without registrations, timeout and waker is an error", function()
+t.test("a wait raises an error if it has no registration, no timeout and no waker", function()
   local sel <close> = lio.create()
   t.raises("no open sockets to check and no timeout set", sel.wait, sel)
   t.raises("no open sockets to check and no timeout set", sel.wait, sel, -1)

@@ -46,12 +46,12 @@ t.test("--list lists folders, --hidden serves dot files; options may precede the
   end)
 end)
 
-t.test("--log writes a line per request", function()
+t.test("--log writes one line per request", function()
   local _, rest = with(lio .. folder .. " --port 0 --log", function(get) get "/sub/file.txt?x" end)
   t.ok(rest:find('"GET /sub/file.txt?x HTTP/1.1" 200 4', 1, true), rest)
 end)
 
-t.test("--addr chooses the address", function()
+t.test("--addr selects the address", function()
   local child <close> = t.spawn(lio .. folder .. " --port 0 --addr 0.0.0.0")
   child:expect "lio: serving http://0%.0%.0%.0:%d+/"
 end)
@@ -70,7 +70,7 @@ local function fails(words, message)
   t.ok(not r.err:find("traceback", 1, true), r.err)
 end
 
-t.test("a wrong argument is reported in one line", function()
+t.test("a wrong argument causes a one-line error message", function()
   fails("", "the folder is missing\nusage: lio serve DIR")
   fails("/none/such --port 0", "cannot serve '/none/such': No such file or directory\n")
   fails(folder .. "/index.html --port 0", "cannot serve '" .. site .. "/index.html': Not a directory\n")

@@ -29,7 +29,7 @@ kit.test("wrong arguments of fork, sleep, timeout, wakeup and init raise at the 
   },
 })
 
-kit.test("two coroutines cannot sleep or wait on one token", {
+kit.test("two coroutines cannot sleep or wait on the same token", {
   main = [[
     skynet.fork(function() say("first", skynet.sleep(100000, "token")) end)
     skynet.yield()
@@ -88,7 +88,7 @@ kit.test("ltask.wakeup ends a sleep, and skynet.wakeup ends no wait of ltask", {
   out = { "true", "slept\tBREAK", "true", "waited\t1" },
 })
 
-kit.test("yield lets messages that have arrived be handled first", {
+kit.test("messages that have arrived are handled before yield returns", {
   services = { self = [[
     skynet.start(function()
       local list = {}
@@ -140,7 +140,7 @@ kit.test("skynet.task counts and shows the waiting coroutines", {
   },
 })
 
-kit.test("uniqtask shows each traceback once, with sessions", {
+kit.test("uniqtask shows each traceback once, with its sessions", {
   services = { look = [[
     skynet.start(function()
       for _ = 1, 12 do skynet.fork(function() skynet.sleep(100000) end) end
@@ -288,7 +288,7 @@ kit.test("term ends the calls that wait for a service, and drops responses to it
   end,
 })
 
-kit.test("pcall runs the functions of init before its function, and catches errors", {
+kit.test("skynet.pcall first runs the functions of init, then its function, and catches errors", {
   services = { careful = [[
     skynet.init(function() say "init" end)
     say(skynet.pcall(function(...) return "f", ... end, 1, nil))
@@ -300,7 +300,7 @@ kit.test("pcall runs the functions of init before its function, and catches erro
   out = { "init", "true\tf\t1\tnil", "false\twrong\ttrue", "start" },
 })
 
-kit.test("skynet.coroutine has skynet's names, and the status of waiting coroutines", {
+kit.test("skynet.coroutine has skynet's functions, and reports the status of waiting coroutines", {
   main = [[
     local coroutine = require "skynet.coroutine"
     local own = coroutine.running()

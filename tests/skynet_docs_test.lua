@@ -30,14 +30,14 @@ local function first_column(name)
   return names
 end
 
-t.test("the manual's table names every function and number of skynet, once, and nothing else", function()
+t.test("the manual's table names every function and constant of skynet once, and nothing else", function()
   local real = {}
   for name in pairs(skynet) do real[#real + 1] = name end
   table.sort(real)
   t.eq(first_column "Every function", real)
 end)
 
-t.test("all names of the contract exist", function()
+t.test("the functions that most programs use exist", function()
   for name in ([[start dispatch register_protocol fork sleep yield wait wakeup timeout call send rawcall ret retpack
     response self newservice uniqueservice queryservice localname exit error now starttime time address genid
     trace]]):gmatch "%S+" do

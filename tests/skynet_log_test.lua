@@ -3,7 +3,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 
-kit.test("error writes its values to the log, with spaces between them", {
+kit.test("skynet.error writes its values to the log, separated by spaces", {
   main = [[ skynet.error("text", 1, nil, true) ]],
   out = function(out) t.ok(out:find "^%[.*%]%[INFO%]%(3 main%) text 1 nil true\n$", out) end,
 })

@@ -4,7 +4,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 
-kit.test("packed values are unpacked, from a pointer and from a string", {
+kit.test("packed values can be unpacked from a pointer and from a string", {
   main = [[
     local values = table.pack(nil, true, false, 1, -2^53 | 0, 0.5, -1e300, "", "a\0b", nil)
     local function check(...)
@@ -26,7 +26,7 @@ kit.test("packed values are unpacked, from a pointer and from a string", {
   out = { "userdata\tinteger\t10\t10", "string\t10\t10", "1\t2\t3\ttrue\tinteger", "0\t0\t0" },
 })
 
-kit.test("tostring makes a string of a message, which unpack reads", {
+kit.test("skynet.tostring turns a message into a string, which unpack accepts", {
   main = [[
     local msg, sz = skynet.pack("x", { 1 })
     local text = skynet.tostring(msg, sz)
@@ -61,7 +61,7 @@ kit.test("a value that cannot be packed, and a corrupt string, raise an error", 
   end,
 })
 
-kit.test("packed tables may be nested without a limit, shared and cyclic, even in a string", {
+kit.test("packed tables may be nested to any depth, shared and cyclic, even in a string", {
   main = [[
     local loop, deep = {}, {}
     loop.loop = loop
@@ -74,7 +74,7 @@ kit.test("packed tables may be nested without a limit, shared and cyclic, even i
   out = { "true\ttrue\t1000" },
 })
 
-kit.test("packing into strings keeps no memory", {
+kit.test("packing into strings leaks no memory", {
   main = [[
     local large = ("x"):rep(1e6)
     local function resident()

@@ -280,7 +280,7 @@ program("trace", "a trace follows a request from service to service", {
   [5] = { one .. "request", one .. "call @trace.lua:13", one .. "resume", one .. "response", one .. "end" },
 }, { [4] = { "error in a request of :00000003, session %d+: .*trace%.lua:%d+: followed" } })
 
-program("nested", "waits work inside of the program's own coroutines", {
+program("nested", "a coroutine of the program may wait", {
   [3] = {
     "1 2 3 4 5 6 7",
     "6 21 45 78 120\ttrue",

@@ -14,7 +14,7 @@ local slave <const> = [[
   serve()
 ]]
 
-kit.test("request sends several calls and returns their answers as they arrive", {
+kit.test("skynet.request sends several calls and returns their answers as they arrive", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"

@@ -160,7 +160,7 @@ kit.test("exit ends every coroutine of the service at once", {
   end,
 })
 
-kit.test("a closed request is logged with the line of its handler", {
+kit.test("if a request is closed before it is answered, the log has the line of its handler", {
   services = { closed = [[
     skynet.start(function()
       skynet.dispatch("lua", function(_, _, cmd)
@@ -269,7 +269,7 @@ kit.test("a name without a point works in every call that takes an address", {
   end,
 })
 
-kit.test("setenv sets a value for all services, once", {
+kit.test("setenv sets a value for all services, and can set it only once", {
   services = { reads = "skynet.start(function() say(skynet.getenv 'key', skynet.getenv 'none') end)" },
   main = [[
     say(skynet.getenv "key")
@@ -298,7 +298,7 @@ kit.test("functions are added to the table as they are used, and pairs lists all
   out = { "nil\tnil", "function\t0\ttrue", "nil\tnil\tnil\tnil", "true\ttrue\tmy own" },
 })
 
-kit.test("an error is logged as in skynet, even after use of the scheduler's own log", {
+kit.test("an error is logged as in skynet, even after the scheduler's own log was used", {
   services = { fails = [[
     local early = ...
     if early then say(type(ltask.log)) end

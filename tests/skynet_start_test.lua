@@ -27,7 +27,7 @@ t.test("the first service is main, its file gets args, and the call returns the 
   t.eq({ r.out, r.err }, { "3 main integer\nstarted\ncode 7\n", "" })
 end)
 
-t.test("every field of the configuration is a value of getenv, as a string", function()
+t.test("getenv returns every field of the configuration, as a string", function()
   local dir = t.tmp()
   t.write(dir .. "/before.lua", "BEFORE = 'preloaded'")
   local r = boot("{ start = 'first', thread = 2, luaservice = '" .. dir .. "/?.lua;./none/?.lua', preload = '" .. dir
@@ -125,7 +125,7 @@ t.test("the system continues after its first service has ended, and ends when on
   t.eq({ r.out, r.err }, { "the last one ends\ncode 0\n", "" })
 end)
 
-t.test("outside of services skynet can be loaded, and start raises an error", function()
+t.test("outside services skynet can be loaded, but start raises an error", function()
   local r = kit.program [[
     local skynet = require "skynet"
     print(pcall(skynet.start, print))

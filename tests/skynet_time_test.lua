@@ -31,7 +31,7 @@ kit.test("now, starttime, time and hpc agree with each other and with the system
   out = { "integer\tfloat\tinteger\tinteger", "true\ttrue", "true", "true\ttrue", "true\ttrue\ttrue", "true\ttrue" },
 })
 
-kit.test("self, genid and PTYPE numbers", {
+kit.test("self, genid and the PTYPE constants have the right values", {
   main = [[
     say(skynet.self() == ltask.self(), skynet.self())
     local a, b = skynet.genid(), skynet.genid()
@@ -77,7 +77,7 @@ kit.test("endless is true once after a report of the watchdog", {
   out = function(out) t.eq(kit.lines(out)[1], "0\tfalse") end,
 })
 
-kit.test("memlimit bounds the memory", {
+kit.test("memlimit limits the memory of a service", {
   services = { small = [[
     skynet.memlimit(2000000)
     skynet.start(function()
@@ -94,7 +94,7 @@ kit.test("memlimit bounds the memory", {
   out = { "100000", "not enough memory", "100000" },
 })
 
-kit.test("skynet.profile measures the time of a coroutine without its waits and without other coroutines", {
+kit.test("skynet.profile measures a coroutine's time without its waits and without other coroutines", {
   main = [[
     local profile = require "skynet.profile"
     local function work(seconds)

@@ -38,7 +38,7 @@ t.test("buffers have at least the requested size", function()
   end
 end)
 
-t.test("the limit of unsent bytes is in bytes", function()
+t.test("the limit of unsent bytes is a number of bytes", function()
   local s <close> = socket.create "tcp"
   keeps(s, "notsent_lowat", 131072)
   t.eq(select(3, s:option("notsent_lowat", -1)), "EINVAL")

@@ -66,7 +66,7 @@ t.test("without a free descriptor accept returns nil and a message; later the li
   t.eq(child:close(), 0)
 end)
 
-t.test("create and pair report EMFILE too", function()
+t.test("create and pair return EMFILE too", function()
   local path = script [[
     local list = {}
     local function until_full(make)

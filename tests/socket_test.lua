@@ -38,7 +38,7 @@ t.test("a call that would block returns false and no message", function()
   a:close() b:close()
 end)
 
-t.test("info returns both addresses, the same from either side", function()
+t.test("info returns both addresses, and both sides agree on them", function()
   local a, b = loopback.tcp()
   t.ok(a:info "peer" == b:info "socket")
   t.ok(a:info "socket" == b:info "peer")
@@ -52,7 +52,7 @@ t.test("info returns both addresses, the same from either side", function()
   a:close() b:close()
 end)
 
-t.test("recv returns at most the requested bytes, and the rest later", function()
+t.test("recv returns at most the requested number of bytes, and later calls return the others", function()
   local a, b = loopback.tcp()
   a:send "0123456789"
   loopback.await(b)
@@ -117,7 +117,7 @@ t.test("a partial sendv returns the number of sent bytes", function()
   a:close() b:close()
 end)
 
-t.test("every byte value is transferred, NUL included", function()
+t.test("every byte value is transferred, including NUL", function()
   local a, b = loopback.tcp()
   local all = {}
   for i = 0, 255 do all[#all + 1] = string.char(i) end
@@ -168,13 +168,13 @@ t.test("recv never returns more than 1 MiB at once", function()
   a:close() b:close()
 end)
 
-t.test("half-close: the other direction continues", function()
+t.test("after a half-close the other direction continues", function()
   for _, make in ipairs { loopback.tcp, socket.pair } do
     local a, b = make()
     a:send "last words"
     t.eq({ a:shutdown "w" }, { true })
     t.eq(loopback.receive(b), "last words")
-    t.eq({ b:recv() }, { nil }, "the end has no message")
+    t.eq({ b:recv() }, { nil }, "the end of the stream has no message")
     t.eq(select("#", b:recv()), 1)
     t.eq(b:send "answer", 6)
     t.eq(loopback.receive(a, 6), "answer")
@@ -289,7 +289,7 @@ t.test("fd takes over or borrows a descriptor, which is a lightuserdata or an in
   local borrowed = socket.fd(a:handle(), true)
   t.eq(borrowed:send "1", 1)
   borrowed:close()
-  t.eq(a:send "2", 1, "closing a borrowed socket leaves it open")
+  t.eq(a:send "2", 1, "closing a borrowed socket leaves the descriptor open")
   t.eq(b:recv(), "12")
   local number = loopback.number(a:detach())
   local owner = socket.fd(number)
@@ -317,7 +317,7 @@ t.test("fd refuses a descriptor that is not a socket and leaves it open", functi
   p:close()
 end)
 
-t.test("fd detects a listener, an accepted and a new socket", function()
+t.test("fd detects whether a socket is listening or connected", function()
   local listener <close> = loopback.listener()
   local a, b = loopback.connect(listener)
   for s, phase in pairs { [listener] = "listening", [a] = "connected" } do
@@ -327,7 +327,7 @@ t.test("fd detects a listener, an accepted and a new socket", function()
   a:close() b:close()
 end)
 
-t.test("tostring shows descriptor, protocol and state", function()
+t.test("tostring shows the descriptor, the protocol and the state", function()
   local s = socket.create "tcp"
   local number = loopback.number(s:handle())
   t.eq(tostring(s), "socket (" .. number .. ", tcp, open)")
@@ -369,7 +369,7 @@ t.test("a <close> variable and the garbage collector close a socket", function()
   other:close()
 end)
 
-t.test("misuse raises and names the argument", function()
+t.test("misuse raises an error that names the argument", function()
   t.raises("'tcp', 'udp', 'tcp6', 'udp6' or 'unix' expected", socket.create, "sctp")
   t.raises("string expected, got no value", socket.create)
   local s <close> = socket.create "tcp"

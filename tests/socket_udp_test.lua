@@ -13,7 +13,7 @@ local function bound(protocol, address)
   return s, s:info "socket"
 end
 
-t.test("recvfrom returns data and sender, sendto takes endpoint or host and port", function()
+t.test("recvfrom returns the data and the sender; sendto takes an endpoint, or a host and a port", function()
   local a <close>, from = bound()
   local b <close>, to = bound()
   local ip, port = to:value()
@@ -27,7 +27,7 @@ t.test("recvfrom returns data and sender, sendto takes endpoint or host and port
   t.eq({ b:recvfrom() }, { false })
 end)
 
-t.test("a datagram of length 0 is data, not an end", function()
+t.test("a datagram of length 0 is data, not the end of a stream", function()
   local a <close> = bound()
   local b <close>, to = bound()
   t.eq({ a:sendto("", to) }, { 0 })

@@ -11,7 +11,7 @@ local function converses(path)
   t.eq({ listener:listen() }, { true })
   for _, where in ipairs { path, socket.endpoint("unix", path) } do
     local client <close> = socket.create "unix"
-    t.eq({ client:connect(where) }, { true }, "a unix connect is done at once")
+    t.eq({ client:connect(where) }, { true }, "a unix connect completes at once")
     t.eq({ client:status() }, { true })
     loopback.await(listener)
     local server <close> = listener:accept()
@@ -26,9 +26,9 @@ local function converses(path)
   t.eq({ listener:accept() }, { false })
 end
 
-t.test("a socket at a path", function() converses(t.tmp() .. "/s") end)
+t.test("a socket can listen at a path", function() converses(t.tmp() .. "/s") end)
 
-t.test("a socket with an abstract name that contains NULs", function()
+t.test("a socket can listen at an abstract name that contains NULs", function()
   converses("\0lio-test-" .. loopback.pid() .. "\0\1")
 end)
 
@@ -73,7 +73,7 @@ t.test("connect to a full backlog returns nil and a message, and works again aft
   for _, c in ipairs(clients) do c:close() end
 end)
 
-t.test("pair makes two connected ends", function()
+t.test("socket.pair returns two connected sockets", function()
   local a, b = socket.pair()
   t.eq(a:send "to b", 4)
   t.eq(b:send "to a", 4)

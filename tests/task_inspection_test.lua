@@ -55,7 +55,7 @@ netkit.test("the status of a task is running, ready or waiting", function()
   nested(2, function() t.eq(look(me).status, "running") end)
 end)
 
-netkit.test("the running task's traceback begins with the coroutine that calls, before and after a wait", function()
+netkit.test("the running task's traceback begins with the calling coroutine, before and after a wait", function()
   local me = loop.running()
   for _ = 1, 2 do
     nested(2, function()
@@ -186,7 +186,7 @@ netkit.test("lio.tasks may be called at any time, and does not affect the tasks"
   t.eq(type(lio.tasks()), "table")
 end)
 
-t.test("outside of a loop the list is empty", function()
+t.test("outside a loop the list is empty", function()
   t.eq(lio.tasks(), {})
 end)
 

@@ -62,7 +62,7 @@ lost_test("a task that waits for a table without other references is reported on
   t.eq(#reports, 1, "once")
 end)
 
-lost_test("orphaned tasks are found with every kind of token that the collector can take", function()
+lost_test("orphaned tasks are detected for every kind of token that can be collected", function()
   local before = task.count()
   loop.fork(function() loop.wait({}) end)
   loop.fork(function() loop.wait(function() return before end) end)
@@ -75,7 +75,7 @@ lost_test("orphaned tasks are found with every kind of token that the collector 
   t.eq(task.count(), before)
 end)
 
-lost_test("an orphaned chain of coroutines is closed innermost first, and its report names all of them", function()
+lost_test("an orphaned task's coroutines are closed from the innermost out, and its report names them", function()
   local closed = {}
   local function first_level() local _ = nested(0, loop.wait) return 1 end
   local function level(n)
@@ -255,7 +255,7 @@ lost_test("the __close of an orphaned task may wake and fork tasks", function()
   t.eq(#reports, 1)
 end)
 
-lost_test("a task whose wait has ended is never reported, nor is its next wait", function()
+lost_test("a task whose wait has ended is not reported, and its next wait is not reported either", function()
   local kept, done = {}, 0
   for i = 1, 50 do
     kept[i] = {}

@@ -34,7 +34,7 @@ t.test("a wait in a coroutine that the plain library resumed raises", function()
   t.eq(task.is_waiting "x", false, "the refused wait has not registered the token")
 end)
 
-t.test("a wait inside or outside of a coroutine that lio.coroutine resumed also names the obstacle", function()
+t.test("the error names the plain library, regardless of which coroutine of the task it resumed", function()
   local problems = {}
   task.fork(function()
     theirs.wrap(function()
@@ -67,7 +67,7 @@ t.test("a coroutine that the program closed is no longer a task", function()
   t.eq(#task.list(), 0)
 end)
 
-t.test("the token of a coroutine that the program closed is free", function()
+t.test("the token of a coroutine that the program closed can be used again", function()
   local got
   local closed = task.fork(function() task.wait "freed" end)
   run_all()

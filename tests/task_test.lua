@@ -14,7 +14,7 @@ local function errors_of(code)
   return t.run(t.lio() .. " " .. t.quote(file))
 end
 
-t.test("tasks run in the order in which they were forked, and not inside fork", function()
+t.test("tasks run in the order in which they were forked, and do not run inside fork", function()
   local seen = {}
   for i = 1, 3 do task.fork(function(x) seen[#seen + 1] = x end, i) end
   t.eq(seen, {})
@@ -71,7 +71,7 @@ t.test("tasks run in the order of their wakeups", function()
   t.eq(seen, { 3, 1, 4, 2 })
 end)
 
-t.test("a wakeup of a token without a waiting task returns nil, and is not kept", function()
+t.test("a wakeup of a token without a waiting task returns nil, and does not affect later waits", function()
   t.is_nil(task.wakeup "nobody")
   local woken = false
   local co = task.fork(function() task.wait("nobody") woken = true end)
@@ -94,7 +94,7 @@ t.test("without a token a task waits on its own coroutine", function()
   t.eq(got, "hello")
 end)
 
-t.test("two waits on one token: the second raises, the first continues", function()
+t.test("if two tasks wait on one token, the second wait raises and the first continues", function()
   local problem, got
   task.fork(function() got = task.wait "shared" end)
   task.fork(function() problem = select(2, pcall(task.wait, "shared")) end)
@@ -144,7 +144,7 @@ t.test("an interrupted wait raises the given value", function()
   t.ok(rawequal(problem, reason))
 end)
 
-t.test("killing a waiting task runs its <close> variables and frees the token", function()
+t.test("killing a waiting task closes its <close> variables and releases the token", function()
   local closed, went_on = false, false
   local co = task.fork(function()
     local _ <close> = setmetatable({}, { __close = function() closed = true end })
@@ -396,7 +396,7 @@ t.test("a token is kept while a task waits on it", function()
   t.eq(got, "found")
 end)
 
-t.test("fork and wakeup pass any number of values", function()
+t.test("fork and wakeup can pass any number of values", function()
   for _, n in ipairs { 15, 16, 17, 40, 5000 } do
     local values = {}
     for i = 1, n do values[i] = i end

@@ -252,7 +252,7 @@ netkit.test("timeout kills a function that takes too long", function()
   counts.expect(before)
 end)
 
-netkit.test("a function that does not wait has no timeout", function()
+netkit.test("timeout does not limit a function that does not wait", function()
   t.eq(pack(thread.timeout(0, function() return "quick" end)), pack(true, "quick"))
 end)
 
@@ -312,7 +312,7 @@ netkit.test("a call of all or race with a wrong argument starts no thread", func
   t.eq(started, 0)
 end)
 
-netkit.test("if the caller is killed, all, race and timeout kill the threads they spawned, but no handles", function()
+netkit.test("if their caller is killed, all, race and timeout kill only the threads that they spawned", function()
   local callers <const> = {
     function(ended, h) thread.all { waiter("a", ended), { waiter("b", ended) }, h } end,
     function(ended, h) thread.race { waiter("a", ended), { waiter("b", ended) }, h } end,

@@ -78,7 +78,7 @@ netkit.test("if a waiting thread is killed before it runs with a result, the nex
   t.eq(killed, true)
 end)
 
-netkit.test("if the only waiting thread is killed before its run, the result is kept", function()
+netkit.test("if the only waiting thread is killed before it runs, the result is kept", function()
   local h = thread.spawn(function() return loop.wait "result" end)
   local only = thread.spawn(thread.wait, h)
   loop.wakeup("result", "kept")

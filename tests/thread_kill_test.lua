@@ -202,7 +202,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- <close> variables
 
-netkit.test("<close> variables are closed from the innermost out, without an error, before kill returns", function()
+netkit.test("<close> variables are closed from the innermost out, with no error, before kill returns", function()
   local order = {}
   local h = thread.spawn(function()
     local _ <close> = closing(function(_, e) order[#order + 1] = { "outer", e } end)
@@ -262,7 +262,7 @@ netkit.test("a <close> variable of a killed thread may spawn, kill, wake and for
   t.ok(child)
 end)
 
-netkit.test("a <close> variable of a killed thread that waits gets an error, and nothing hangs", function()
+netkit.test("if a <close> variable of a killed thread waits, it gets an error, and nothing hangs", function()
   local before = counts.now()
   local problem
   local h = thread.spawn(function()

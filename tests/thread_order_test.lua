@@ -95,7 +95,7 @@ netkit.test("a waiting task gets the result even if the parent ends before it ru
   t.eq(pack(thread.wait(waiter)), pack(true, false, "seen"))
 end)
 
-t.test("an error that a waiting task got is not logged", function()
+t.test("an error that a waiting task has received is not logged", function()
   local file = t.write(t.tmp() .. "/script.lua", [[
     local loop, thread = require "lio.loop", require "lio.thread"
     loop.run(function()

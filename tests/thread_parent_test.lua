@@ -44,7 +44,7 @@ netkit.test("status is running, waiting, zombie or dead", function()
   t.eq(thread.status(me), "dead")
 end)
 
-netkit.test("a thread that spawns another one is running", function()
+netkit.test("a thread that spawns another thread has the status running", function()
   local outer, seen
   outer = thread.spawn(function()
     loop.sleep(0)
@@ -116,7 +116,7 @@ for name, parent in pairs(parents) do
   end)
 end
 
-netkit.test("a thread that ends after its parent, without a waiting task, is dead at once", function()
+netkit.test("a thread that ends after its parent is dead at once if no task waits for it", function()
   local h
   thread.wait(thread.spawn(function() h = thread.spawn(loop.wait, "late orphan") end))
   loop.wakeup "late orphan"

@@ -76,7 +76,7 @@ netkit.test("leaving a scope by break and by goto kills all its threads", functi
   counts.expect(before)
 end)
 
-netkit.test("leaving a scope by return kills all its threads, before the caller continues", function()
+netkit.test("leaving a scope by return kills all its threads before the caller continues", function()
   local ended, before = {}, counts.now()
   local function f()
     local scope <close> = thread.scope()
@@ -102,7 +102,7 @@ netkit.test("leaving a scope by an error kills all its threads, and the error is
   counts.expect(before)
 end)
 
-netkit.test("a kill of a scope's owner ends the scope, in every kind of wait", function()
+netkit.test("killing a scope's owner in any kind of wait ends the scope", function()
   local waits <const> = {
     function() loop.wait "owner" end,
     function() loop.sleep(1000) end,
@@ -125,7 +125,7 @@ netkit.test("a kill of a scope's owner ends the scope, in every kind of wait", f
   end
 end)
 
-netkit.test("a kill of a task that owns a scope also ends the scope", function()
+netkit.test("killing a task that owns a scope ends the scope too", function()
   local ended, before = {}, counts.now()
   local owner = loop.fork(function()
     local scope <close> = thread.scope()
@@ -246,7 +246,7 @@ netkit.test("a nested scope ends only its own threads", function()
   t.eq(ended, { "inner" })
 end)
 
-netkit.test("an error in nested scopes ends the threads of the inner one first", function()
+netkit.test("an error in nested scopes ends the threads of the inner scope first", function()
   local ended, before = {}, counts.now()
   pcall(function()
     local outer <close> = thread.scope()

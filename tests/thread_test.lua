@@ -54,7 +54,7 @@ netkit.test("threads run in the order in which they were woken", function()
   t.eq(seen, { 3, 1, 4, 2 })
 end)
 
-netkit.test("a woken task does not run inside the waker, nor in a thread", function()
+netkit.test("a woken task does not run inside the waker, even if the waker is a thread", function()
   local seen = {}
   thread.spawn(function()
     loop.wait "woken"
@@ -102,7 +102,7 @@ netkit.test("a thread is a task: it can wait, be woken and fork like any other t
   t.eq(got, "from a fork")
 end)
 
-netkit.test("500 nested spawns all run and all end", function()
+netkit.test("500 threads, each spawned inside the previous one, all run and end", function()
   local deepest, ended = 0, 0
   local function dig(depth)
     deepest = math.max(deepest, depth)
@@ -117,7 +117,7 @@ netkit.test("500 nested spawns all run and all end", function()
   t.eq(ended, 500)
 end)
 
-netkit.test("500 nested spawns that do not wait end within a few rounds", function()
+netkit.test("500 nested threads that do not wait end within a few rounds", function()
   local started, handles = 0, {}
   local function dig(depth)
     started = started + 1
@@ -271,7 +271,7 @@ netkit.test("if the thread failed, wait returns false and the unchanged error", 
   end
 end)
 
-netkit.test("an error message keeps its position, and nothing is added", function()
+netkit.test("an error message has its position, and nothing is added to it", function()
   local _, e = thread.wait(thread.spawn(function() error "it broke" end))
   t.ok(e:find "^[^\n]*thread_test.lua:%d+: it broke$", e)
 end)
@@ -316,7 +316,7 @@ end)
 
 -- ---------------------------------------------------------------------------------------------
 
-netkit.test("threads that have ended and have no references use no memory", function()
+netkit.test("threads that have ended and are not referenced use no memory", function()
   local function round()
     for _ = 1, 2000 do
       thread.wait(thread.spawn(function() return ("x"):rep(100) end))

@@ -68,7 +68,7 @@ t.test("restarts leave no additional descriptors open in the supervisor or in th
   t.ok(still_there <= there + 2, ("%d, before %d"):format(still_there, there))
 end)
 
-t.test("a unix socket's file stays during a restart, and is removed at the end", function()
+t.test("a unix socket's file stays during a restart, and is removed when lio --watch ends", function()
   local path = t.tmp() .. "/socket"
   local p <close> = kit.start { ["server.lua"] = kit.server('"one"', "", "unix:" .. path) }
   p:expect "^lio: serving unix:"
@@ -118,7 +118,7 @@ t.test("a script that listens on another address after a change no longer listen
   kit.wait_for(function() return not os.rename(path, path) end, "the file of the unix socket is removed")
 end)
 
-t.test("a port in use is an error, and the previous process continues", function()
+t.test("if the port of a changed script is in use, it fails, and the previous process continues", function()
   local taken = loop.run(function() return assert(net.listen("127.0.0.1", 0)) end)
   local _, theirs = taken:address()
   local p <close> = kit.start { ["server.lua"] = version(1) }
@@ -131,7 +131,7 @@ t.test("a port in use is an error, and the previous process continues", function
   taken:close()
 end)
 
-t.test("a listener that the script closes is closed", function()
+t.test("a listener that the script closes does not accept connections, even while lio --watch runs", function()
   local p <close> = kit.start { ["server.lua"] = kit.HEAD .. [[
     local loop, net = require "lio.loop", require "lio.net"
     loop.run(function()
@@ -270,7 +270,7 @@ for name, save in pairs(WAYS) do
   end)
 end
 
-t.test("a change of a linked file and a change of the symbolic link both cause a restart", function()
+t.test("a restart happens if a linked file changes, and if the symbolic link changes", function()
   local p <close> = kit.start {
     ["server.lua"] = kit.server("word .. other", 'local word, other = require "word", require "sub.other"'),
     ["real.lua"] = "return 'a'", ["next.lua"] = "return 'c'",

@@ -19,7 +19,7 @@ t.test("a change of the script restarts it at the same port, and prints a messag
   t.eq((p:stop "INT"), 0)
 end)
 
-t.test("a change of a file that require, dofile, loadfile or lio.watch loaded restarts the script", function()
+t.test("a change of a file that was loaded, or was passed to lio.watch, restarts the script", function()
   local before = [[
     local dir = arg[0]:match "^.*/"
     local one = require "one"

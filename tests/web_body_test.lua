@@ -31,7 +31,7 @@ t.test("a body with a Content-Length arrives whole, wherever the client splits i
     local c = open()
     t.eq(c:request("POST", "/", nil, "hello").body, "hello")
     t.eq(c:request("POST", "/", nil, "").body, "")
-    t.eq(c:ask(post "/").body, "", "no length is no body")
+    t.eq(c:ask(post "/").body, "", "a request without a length has no body")
     c:send(post("/", "Content-Length: 6"))
     for byte in ("sliced"):gmatch "." do
       loop.sleep(0.002)
@@ -54,7 +54,7 @@ t.test("a chunked body arrives whole, without its extensions and trailers", func
       c:send(byte)
     end
     t.eq(c:response().body, "cutup")
-    t.eq(c:request("POST", "/", nil, "next").body, "next", "what follows is the next request")
+    t.eq(c:request("POST", "/", nil, "next").body, "next", "the following bytes are the next request")
   end)
 end)
 
@@ -255,7 +255,7 @@ t.test("stream returns the pieces as they arrive", function()
   end)
 end)
 
-t.test("a handler that reads slowly slows the sender down", function()
+t.test("if the handler reads slowly, the sender has to wait", function()
   local app, gate, first = web.new { body = 2 ^ 40 }, {}, nil
   app:post("/", function(req)
     local total = 0
@@ -332,10 +332,10 @@ t.test("100 Continue is not sent if the client does not wait for it", function()
     local c = open()
     -- The body has already arrived.
     t.eq(c:ask(post("/", "Content-Length: 4", "Expect: 100-continue") .. "body").body, "body")
-    -- The body is refused.
+    -- The body is too long, so it is refused.
     t.eq(c:ask(post("/", "Content-Length: 4000", "Expect: 100-continue")).status, 413)
     t.ok(c:ended())
-    -- The handler does not read the body. The client may or may not send it, so the connection is closed.
+    -- The handler does not read the body. Whether the client sends it is unknown, so the connection is closed.
     c = open()
     local r = c:ask(post("/none", "Content-Length: 4", "Expect: 100-continue"))
     t.eq({ r.status, r.headers.connection }, { 404, "close" })

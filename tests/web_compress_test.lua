@@ -8,7 +8,7 @@ local web = require "lio.webserver"
 
 local TEXT <const> = ("All work and no play makes Jack a dull boy.\n"):rep(100)
 
--- Serves `handler` at `/` with compression, and sends one request.
+-- Serves `handler` at `/` with compression, and sends one request. Returns the response.
 local function ask(handler, accept, opts)
   opts = opts or {}
   return http.once(function(app)
@@ -63,7 +63,7 @@ t.test("the quality values of Accept-Encoding are obeyed", function()
   t.is_nil(ask(text).headers["content-encoding"])
 end)
 
-t.test("every value of Accept-Encoding is understood, even after many different ones", function()
+t.test("every value of Accept-Encoding is parsed correctly, even after many different values", function()
   local app = web.new()
   app:use(web.compress())
   app:get("/", text)

@@ -286,7 +286,7 @@ t.test("on_error gets a raised string with its position and without a traceback"
   t.ok(r.body:find "^%S*web_errors_test.lua:%d+: oops$", r.body)
 end)
 
-t.test("an error or a wrong result of on_error is logged as well, and the response is 500", function()
+t.test("an error or a wrong result of on_error is logged too, and the response is 500", function()
   for _, f in ipairs { function() error "second" end, function() return true end } do
     local r, log = failing(function() error "first" end, nil, function(app) app:on_error(f) end)
     t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" })

@@ -59,7 +59,7 @@ t.test("a client cannot end a field or a line", function()
     lines[1])
 end)
 
-t.test("a user that the program has set is logged, on one line and without blanks", function()
+t.test("a user that the program has set is logged in one word, even if it has spaces or line ends", function()
   local lines = logged("combined", function(app)
     app:get("/", function(req)
       req.user = "jo e\n"
@@ -101,7 +101,7 @@ local function short(entry)
   return ("%s %s %s %s%s"):format(entry.method, entry.path, entry.status, entry.bytes, entry.aborted and " cut" or "")
 end
 
-t.test("streams, long bodies, HEAD, errors, 404 and 405 are logged with the bytes that were sent", function()
+t.test("streams, long bodies, HEAD, errors, 404 and 405 are logged with the number of sent bytes", function()
   local lines
   http.logged(function()
     lines = logged(short, function(app)
@@ -126,7 +126,7 @@ t.test("streams, long bodies, HEAD, errors, 404 and 405 are logged with the byte
   })
 end)
 
-t.test("pipelined requests are logged in order, each with its own bytes", function()
+t.test("pipelined requests are logged in order, each with its own number of bytes", function()
   local lines = logged(short, function(app)
     app:get("/:n", function(req) return ("x"):rep(tonumber(req.params.n)) end)
   end, function(open)

@@ -12,7 +12,7 @@ local function ask(app, target, method)
   return response
 end
 
-t.test("middleware runs in the order of use, around the handler", function()
+t.test("middleware runs around the handler, in the order of the calls of use", function()
   local app, order = web.new(), {}
   for i = 1, 3 do
     app:use(function(_, _, next)
@@ -100,7 +100,7 @@ t.test("middleware also runs for 404, 405 and OPTIONS", function()
   t.eq(seen, { 404, 405, 204 })
 end)
 
-t.test("code after next runs if the handler has raised, and finds the response and the error", function()
+t.test("code after next runs even if the handler has raised, and can read the response and the error", function()
   local app, seen = web.new { debug = true }, nil
   app:use(function(_, res, next)
     next()

@@ -78,7 +78,7 @@ t.test("mounts may be nested, and the middleware of each app runs for the routes
   t.eq(#order, 6)
 end)
 
-t.test("a prefix of use is relative in a mounted app", function()
+t.test("in a mounted app, the prefix of use is relative to the mount", function()
   local app, inner = web.new(), web.new()
   inner:use("/admin", function() return 403, "no" end)
   inner:get("/*rest", function() return "yes" end)
@@ -198,7 +198,7 @@ t.test("for the prefix itself, the tail of a route is empty", function()
   t.eq(ask(app, { "/p", "/p/", "/p/a/b" }), { "200 []", "200 []", "200 [a/b]" })
 end)
 
-t.test("one app can be mounted twice, and two apps at one prefix", function()
+t.test("one app can be mounted twice, and two apps can be mounted at one prefix", function()
   local app, a, b = web.new(), web.new(), web.new()
   a:get("/a", where)
   b:get("/b", where)

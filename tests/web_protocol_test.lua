@@ -41,7 +41,7 @@ t.test("requests after Connection: close are not answered", function()
   end)
 end)
 
-t.test("HTTP/1.0 closes unless the client requests keep-alive", function()
+t.test("an HTTP/1.0 connection is closed unless the client requests keep-alive", function()
   http.with(app_of_names(), function(open)
     local c = open()
     local r = c:ask "GET /a HTTP/1.0\r\n\r\n"
@@ -189,7 +189,7 @@ t.test("an HTTP/1.1 request must have one valid Host, which may be empty", funct
   end)
 end)
 
-t.test("an empty line before a request is skipped, because old clients send one", function()
+t.test("an empty line before a request is skipped, because old clients send such a line", function()
   http.with(app_of_names(), function(open)
     local c = open()
     t.eq(c:ask("\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n", "GET").body, "GET /a")

@@ -21,7 +21,7 @@ local function part(range, ...)
   return { r.status, r.headers["content-range"], r.body }
 end
 
-t.test("one range is answered with that part of the file", function()
+t.test("for one range the response is the requested part of the file", function()
   t.eq(part "bytes=2-4", { 206, "bytes 2-4/10", "234" })
   t.eq(part "bytes=7-", { 206, "bytes 7-9/10", "789" })
   t.eq(part "bytes=-2", { 206, "bytes 8-9/10", "89" })
@@ -59,7 +59,7 @@ t.test("several ranges are the parts of a multipart body, in the order of the re
   t.ok(ask { "Range: bytes=0-0,2-2" }.headers["content-type"] ~= r.headers["content-type"], "boundaries differ")
 end)
 
-t.test("if only one of several ranges is in the file, the response has that one", function()
+t.test("if only one of several ranges is in the file, the response has only this range", function()
   t.eq(part "bytes=20-30,3-3", { 206, "bytes 3-3/10", "3" })
 end)
 

@@ -149,7 +149,7 @@ t.test("send accepts a list of strings", function()
   t.eq(facts(answer(function(_, res) res:send { "a", "b", 1 } end)), { 200, TEXT, "3", "ab1" })
 end)
 
-t.test("send sends any other table as JSON, like a returned table", function()
+t.test("send sends a table that is not a list of strings as JSON, like a returned table", function()
   t.eq(facts(answer(function(_, res) res:send { id = 1 } end)), { 200, JSON, "8", '{"id":1}' })
   t.eq(facts(answer(function(_, res) res:status(404):send { 1, 2 } end)), { 404, JSON, "5", "[1,2]" })
   t.eq(facts(answer(function(_, res) res:send { { a = "x" }, "b" } end)), { 200, JSON, "15", '[{"a":"x"},"b"]' })
@@ -161,7 +161,7 @@ t.test("res:json accepts any value, and text that is set later is sent as text",
   t.eq(facts(answer(function(_, res) res:json { 1 } res:send "text" end)), { 200, TEXT, "4", "text" })
 end)
 
-t.test("205 has no body, even if one is set, and its length is 0", function()
+t.test("a 205 response has no body, even if the handler sets a body, and its length is 0", function()
   local app = web.new()
   app:get("/return", function() return 205, "body" end)
   app:get("/table", function() return { 1 }, 205 end)

@@ -25,7 +25,7 @@ local function ask(app, cases)
   end)
 end
 
-t.test("literal paths match as a whole", function()
+t.test("a literal path matches only as a whole", function()
   local app = web.new()
   app:get("/", named "root")
   app:get("/a", named "a")
@@ -174,7 +174,7 @@ t.test("the response for a path without a route is 404, for another method 405 w
   end)
 end)
 
-t.test("OPTIONS is answered with 204 and Allow without a route", function()
+t.test("without a route, OPTIONS is answered with 204 and Allow", function()
   local app = web.new()
   app:get("/r", named "get")
   app:post("/r", named "post")
@@ -287,7 +287,7 @@ t.test("a method without a route is refused with 405, even if it is the name of 
 end)
 
 -- Regression: the status was 403.
-t.test("a path without a route is 404", function()
+t.test("the response for a path without a route is 404", function()
   local app = web.new()
   app:get("/a", function() return "x" end)
   http.with(app, function(open)

@@ -115,7 +115,7 @@ t.test("for a target in absolute form its host is used, but the field Host is st
   end)
 end)
 
-t.test("CONNECT needs host and port, and bytes after its head are not a request", function()
+t.test("CONNECT needs a host and a port, and bytes after its head are not a request", function()
   local app = app_of_bodies()
   http.with(app, function(open)
     t.eq(open():ask("CONNECT /path HTTP/1.1\r\nHost: x\r\n\r\n").status, 400)

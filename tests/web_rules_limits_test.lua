@@ -60,7 +60,7 @@ t.test("the limit of the number of fields is exact, and counts repeated fields",
   end)
 end)
 
-t.test("the body's limit is exact, by length and in chunks", function()
+t.test("the limit of a body is exact, with Content-Length and in chunks", function()
   local chunked = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
   http.with(app_with { body = 10 }, function(open)
     t.eq(open():request("POST", "/", nil, ("a"):rep(10)).body, ("a"):rep(10))

@@ -104,7 +104,7 @@ t.test("a handler that only waits is notified when its client closes", function(
   end)
 end)
 
-t.test("a loop of sends ends when the client closes", function()
+t.test("a loop that sends events ends when the client closes", function()
   local app, done = web.new(), {}
   app:get("/", function(_, res)
     local events = res:sse()
@@ -195,7 +195,7 @@ t.test("a stream that begins while the server stops has ended already", function
   end)
 end)
 
-t.test("a handler that returns ends its stream, without leaks", function()
+t.test("when a handler returns, its stream ends and nothing leaks", function()
   local app, kept, streams = web.new(), nil, setmetatable({}, { __mode = "k" })
   app:get("/", function(_, res)
     kept = res:sse { ping = 3600 }
@@ -233,7 +233,7 @@ t.test("a client that does not read blocks the sender and gets no pings; its clo
   end)
 end)
 
-t.test("HEAD gets the head of a stream, and no stream", function()
+t.test("HEAD gets the head of a stream, but no events", function()
   local closed
   local r = http.once(function(app)
     app:get("/", function(_, res) closed = res:sse():is_closed() end)

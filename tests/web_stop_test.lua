@@ -223,7 +223,7 @@ local function until_busy(child, dir, n)
   t.eq(child:line(), "busy " .. n)
 end
 
-t.test("SIGTERM does not kill a server whose handler is busy, even if it comes several times", function()
+t.test("SIGTERM does not kill a server whose handler is busy, even if it is sent several times", function()
   local child <close>, port, dir = start_busy()
   loop.run(function()
     local c <close> = http.open(port)
@@ -270,7 +270,7 @@ t.test("a second SIGINT kills a server that does not handle the first", function
   t.ok(code == 130 or signal == 2, ("exit code %s, signal %s"):format(code, signal))
 end)
 
-t.test("a stop that waits prints once what it waits for", function()
+t.test("a stop that has to wait prints once which connections it waits for", function()
   local script = t.write(t.tmp() .. "/server.lua", [[
     local app = require("lio.webserver").new { grace = 1.5 }
     app:get("/", function()

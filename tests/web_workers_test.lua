@@ -58,7 +58,7 @@ t.test("debug on an address that other machines can reach causes one warning for
   t.eq(child:close(), 0)
 end)
 
-t.test("every worker serves the same address, which is printed once", function()
+t.test("all workers serve the same address, which is printed once", function()
   local child <close>, port = start()
   loop.run(function()
     local open, met = meet_all(port)

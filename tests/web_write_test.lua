@@ -227,7 +227,7 @@ t.test("a body of 32 MiB arrives whole, as one string and in pieces", function()
   end)
 end)
 
-t.test("a slow reader blocks the writer, and memory stays constant", function()
+t.test("a slow reader blocks the writer, and the memory does not grow", function()
   local app, written = web.new(), 0
   local piece = ("x"):rep(65536)
   app:get("/", function(_, res)
@@ -315,7 +315,7 @@ t.test("a writer is notified when its peer closes, and the server no longer coun
   end)
 end)
 
-t.test("a peer that reads nothing for the write time is closed", function()
+t.test("the connection of a peer that reads nothing during the write time is closed", function()
   local app, result = web.new { write_time = 0.1 }, nil
   app:get("/", function(_, res)
     repeat result = table.pack(res:write(("x"):rep(65536))) until not result[1]

@@ -116,7 +116,7 @@ kit.test("a function returns code, body and headers", spec, function(s)
   t.eq(s:request("GET", "/answers/large").body, ("0123456789"):rep(300000))
 end)
 
--- Regression: headers of a CGI module could end the head and begin another response.
+-- Regression: the headers of a CGI module could end the head and begin another response.
 kit.test("if a module returns headers that would split the response, the status is 500", quiet, function(s)
   for _, what in ipairs { "crlf", "name", "nul", "code", "wild", "raise", "unknown" } do
     local r = s:request("GET", "/answers/" .. what)
@@ -128,7 +128,7 @@ kit.test("if a module returns headers that would split the response, the status 
 end)
 
 -- Regression: the response to HEAD had a body, which clients read as the next response.
-kit.test("HEAD is GET without its body", spec, function(s)
+kit.test("the response to HEAD is that of GET without the body", spec, function(s)
   loop.run(function()
     local c <close> = s:open()
     local r = c:request("HEAD", "/answers/plain")

@@ -54,7 +54,7 @@ kit.test("no path leads out of its folder", spec, function(s)
 end)
 
 -- Regression: the part after a NUL selected the type of the file before the NUL.
-kit.test("a NUL in a path is refused and selects no type", spec, function(s)
+kit.test("a path with a NUL is refused, and selects no type", spec, function(s)
   for _, target in ipairs { "/app.js%00.html", "/app.js%00", "/sub/x.txt%00/../../app.js" } do
     local r = s:request("GET", target)
     t.ok(r.status == 400 or r.status == 404, target .. " " .. r.status)
@@ -62,13 +62,13 @@ kit.test("a NUL in a path is refused and selects no type", spec, function(s)
   end
 end)
 
-kit.test("a missing file is 404, and a script has a script's type", spec, function(s)
+kit.test("the status for a missing file is 404, and a script has the type of a script", spec, function(s)
   t.eq(s:request("GET", "/nothing.txt").status, 404)
   t.eq(s:request("GET", "/docs/nothing/at/all").status, 404)
   t.ok(s:request("GET", "/app.js").headers["content-type"]:find "javascript")
 end)
 
-kit.test("a plus in a file's name is a plus", spec, function(s)
+kit.test("a plus sign in a path is not decoded", spec, function(s)
   t.eq(s:request("GET", "/a%20b+c.txt").body, "plus")
 end)
 

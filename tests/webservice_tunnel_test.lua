@@ -93,7 +93,7 @@ test("start fails with a message if the tunnel refuses, raises an error, or does
   t.ok(out:find "refused: not today\nbroken\nthe tunnel, service 12345\ncannot be this service itself\ntrue\t", out)
 end })
 
-test("writes of any length keep their order, in both directions", [[
+test("data of any length arrives in order, in both directions", [[
   start()
   local piece = {}
   for i = 1, 5000 do piece[i] = ("%07d,"):format(i) end

@@ -26,7 +26,7 @@ const BACKLOG: i32 = 4096;
 struct Connection {
     /// The number of bytes of an incomplete blank line `\r\n\r\n` at the end of the input so far, 0 to 3.
     matched: u8,
-    /// Bytes of responses that are not sent yet.
+    /// The number of bytes of responses that have not been sent yet.
     unsent: usize,
     /// The position of the next byte to send in the response.
     offset: usize,

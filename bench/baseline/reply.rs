@@ -1,7 +1,7 @@
 //! The responses of `baseline` to each kind of request: constants, and the echo of a POST's body. Each response is as
 //! long as a real server's response to the same request.
 
-/// The maximum number of copies of a response, so that one `send` can send several.
+/// The maximum number of copies of a response. With several copies, one `send` can send several responses.
 const MOST_COPIES: usize = 256;
 /// The maximum size of all copies, in bytes. A longer response is stored once.
 const MOST_BYTES: usize = 64 * 1024;

@@ -1,4 +1,4 @@
--- An echo server on the selector alone, without coroutines: one loop over the ready sockets.
+-- An echo server that uses only the selector, without coroutines: one loop over the ready sockets.
 --
 --   lio bench/echo/selector.lua PORT    (0: a port chosen by the system)
 --

@@ -20,14 +20,14 @@ while arg and arg[first - 1] do first = first - 1 end
 -- `lio` is the path of the measured executable, `examples` the folder of the Rust programs.
 M.lio = os.getenv "LIO" or arg[first]
 M.examples = os.getenv "EXAMPLES" or (M.lio:match "^(.*/)" or "./") .. "examples"
--- The folder `bench`, with a slash at its end.
+-- The path of the folder `bench`, with a slash at the end.
 M.here = debug.getinfo(1, "S").source:match "^@(.*)harness/process%.lua$"
 
 -- Returns a word quoted for the shell.
 M.quote = quote
 
 -- -----------------------------------------------------------------------------------------------------------
--- Interrupts: checked between two measurements
+-- Interrupts, which are checked between two measurements
 
 local interrupts = assert(signal.open("SIGINT", "SIGTERM", "SIGHUP"))
 local INTERRUPTED <const> = "interrupted"

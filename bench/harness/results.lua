@@ -28,7 +28,7 @@ local function scalar(value)
   return json.encode(value)
 end
 
--- Returns a value as JSON text with sorted keys. A table without inner tables is on one line.
+-- Returns a value as JSON with sorted keys. A table without inner tables is on one line.
 function M.encode(value, indent)
   if type(value) ~= "table" then return scalar(value) end
   indent = indent or ""
@@ -61,7 +61,7 @@ local function save(path, text)
   assert(os.rename(path .. ".new", path))
 end
 
--- Returns the existing plots of a result as Markdown.
+-- Returns Markdown that shows the existing plots of a result.
 local function pictures(result)
   local lines = {}
   for _, plot in ipairs(result.plots or {}) do

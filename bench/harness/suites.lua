@@ -117,7 +117,7 @@ local function run(wanted)
   return not failed
 end
 
--- Runs the suites that `command.parse` returned. Returns true if no measurement failed.
+-- Runs the suites in `wanted`, a result of `command.parse`. Returns true if no measurement failed.
 function M.run(wanted)
   local ok, result = xpcall(run, function(problem)
     if type(problem) == "string" and not problem:find "^[^:]+:%d+:" then return problem end

@@ -35,7 +35,7 @@ local function value_of(target, result)
   return other and M.ratio(mine, other, target.figure)
 end
 
--- Returns the targets of a case with the measured values: `{ what, value, least or most, unit, met }`.
+-- Returns a list of the targets of a case, with the measured values: `{ what, value, least or most, unit, met }`.
 function M.verdicts(case, result)
   local list = {}
   for i, target in ipairs(case.targets or {}) do

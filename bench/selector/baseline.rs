@@ -20,7 +20,7 @@ const BATCH: u64 = 100;
 
 struct Rounds {
     epoll: Epoll,
-    /// Both ends of each pair, next to each other.
+    /// The ends of all pairs. The two ends of a pair are next to each other.
     ends: Vec<UnixStream>,
     /// The indexes of the sockets that send, spread evenly.
     senders: Vec<usize>,

@@ -27,7 +27,7 @@ local EVERY <const> = { hello = true, echo = true, large = true, json = true, st
 -- Requirements of the servers
 
 local static
--- Returns the folder of the static files. The first call creates them.
+-- Returns the folder of the static files. The first call creates the folder and the files.
 local function static_folder()
   if static then return static end
   static = process.folder() .. "/static"

@@ -98,7 +98,7 @@ local function json_case()
 end
 
 -- -----------------------------------------------------------------------------------------------------------
--- Cases of lio alone
+-- Cases that measure only lio
 
 -- Returns a case that compares a hello from a handler without parameters with a hello from a handler that takes the
 -- request and the response.

@@ -71,7 +71,7 @@ impl Kind {
         }
     }
 
-    /// The printed name of a row.
+    /// Returns the printed name of a row.
     pub(crate) fn row_name(row: usize) -> String {
         match NAMES.get(row) {
             Some(name) => (*name).to_string(),
@@ -88,7 +88,7 @@ pub(crate) enum Body {
     User(u64),
     /// The posted body: its position in the pool, and its length.
     Posted(usize, usize),
-    /// Any body, such as the text of a 404.
+    /// Any body, such as the message of a 404.
     Any,
     /// The response to a HEAD request: it has no body, and its Content-Length, if there is one, is this number.
     HeadOf(usize),

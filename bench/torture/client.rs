@@ -111,7 +111,7 @@ impl Client {
             || Instant::now() >= self.bounds.deadline
     }
 
-    /// Continues a slot without an event.
+    /// Continues the slot `index`, which needs no event.
     fn turn(&mut self, index: usize) -> io::Result<()> {
         let slot = &mut self.slots[index];
         if !slot.busy {
@@ -299,7 +299,7 @@ impl Client {
         }
     }
 
-    /// Fails the cases that exceed the time limit.
+    /// Ends each case that exceeds the time limit as failed.
     fn expire(&mut self) {
         for index in 0..self.slots.len() {
             let slot = &self.slots[index];

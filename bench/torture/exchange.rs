@@ -16,7 +16,7 @@ pub(crate) enum Verdict {
     Reuse,
     /// The case has succeeded, and the connection must be closed.
     Drop,
-    /// The server has made an error.
+    /// The server has made an error, which the string describes.
     Wrong(String),
 }
 

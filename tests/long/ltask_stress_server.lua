@@ -114,7 +114,7 @@ function S.relay(id, value, addr)
   return id, value
 end
 
--- Answers from a timer.
+-- Answers the request from a timer.
 function S.later(id, value, time)
   note("t", id)
   local from = ltask.current_session()
