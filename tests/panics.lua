@@ -6,8 +6,8 @@ local t = require "tests.kit"
 require "lio"
 local panics = require "lio.panics"
 
--- Calls `f` after a request that the next bound function panics. If that function was `f`, returns the panic's message.
--- Otherwise returns nil, and the results of the call.
+-- Requests that the next bound function panics, and calls `f`. If `f` was this function, returns the panic's message;
+-- otherwise returns nil and the first two results of pcall.
 local function broken(f, ...)
   panics.after(1)
   local done, message = pcall(f, ...)

@@ -1,5 +1,5 @@
--- Rules of message framing that the other web suites do not test: trailers, the limits of chunk lines, empty lines,
--- forms of targets, lists in Connection, and bodies that are not read. The tests send the bytes of requests.
+-- The rules of message framing that the other web suites do not test: trailers, the limits of chunk lines, empty lines,
+-- forms of targets, lists in Connection, and bodies that are not read. The tests send requests as bytes.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
