@@ -325,7 +325,7 @@ netkit.test("a spurious readiness event leaves the listener open", function()
   t.eq({ s:peer() }, { c:sock() })
 end)
 
--- Regression: when accept failed because of such a connection, the listener was closed.
+-- Regression: when accept failed because of a reset connection, the listener was closed.
 netkit.test("a connection that is reset in the backlog leaves the listener open", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()

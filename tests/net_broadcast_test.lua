@@ -60,7 +60,7 @@ test("bytes that the socket buffer cannot hold are sent by the loop, before a ta
   close(near, far)
 end)
 
-test("connections that are closed, or whose peers are, are reported, and the others get the message", function()
+test("closed connections and connections with a closed peer are reported; the others get the message", function()
   local near, far = pairs_of(4)
   near[1]:close()
   far[2]:close()

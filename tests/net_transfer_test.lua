@@ -84,7 +84,7 @@ two_loops("the function of the receiver gets the connection and the values that 
   end,
 })
 
-two_loops("a mebibyte that is pipelined both ways arrives in order while the connection moves back and forth", {
+two_loops("a mebibyte in both directions arrives in order while the connection moves back and forth", {
   right = [[
     net.on_transfer(function(c, home, n)
       -- Answers seven lines, leaves further bytes in the buffer, and transfers the connection back.

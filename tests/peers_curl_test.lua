@@ -37,7 +37,7 @@ t.test("-I (HEAD) gets the header fields and no body", function()
   t.eq(select(2, curl "-I 'URL/pieces?count=3'"), 0)
 end)
 
-t.test("several URLs go over one connection", function()
+t.test("several URLs are requested on one connection", function()
   local _, code, err = curl("-v" .. (" -o /dev/null"):rep(4)
     .. " URL/ URL/nothing URL/pieces -X POST URL/refuse")
   t.eq(code, 0)

@@ -1,5 +1,5 @@
--- The programs tests/skynet/*.lua: each is booted by `skynet.start` in its own process, with one worker and with two,
--- and must log the same lines as in skynet.
+-- Boots each program tests/skynet/*.lua with `skynet.start` in its own process, with one worker and with two. A program
+-- must log the same lines as in skynet.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"

@@ -182,7 +182,7 @@ t.test("a task cannot kill itself", function()
   t.ok(problem:find "cannot kill itself", problem)
 end)
 
-t.test("the function of on_abandon is called for each wait whose task does not continue with a wakeup", function()
+t.test("the function of on_abandon is called only for waits whose task was killed or interrupted", function()
   local heard = {}
   task.on_abandon(function(token) heard[#heard + 1] = token end)
   local a = task.fork(function() task.wait "killed" end)

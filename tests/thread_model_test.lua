@@ -1,5 +1,6 @@
 -- Runs random operations on threads, scopes, kills, timeouts, waits and coroutines for a few seconds, and compares the
--- results with a model. If they differ, the error names the seed. tests/long/thread_model.lua runs a million operations.
+-- results with a model. If they differ, the error names the seed. tests/long/thread_model.lua runs a million
+-- operations.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"

@@ -56,7 +56,7 @@ t.test("a connection without a request is closed after the idle time, without a 
   end)
 end)
 
--- Regression: the idle time counted from the start of the wait that the request ended, so a loop without other work
+-- Regression: the idle time counted from the time before the wait for the request, so a loop without other work
 -- closed a connection too early. The client is another process, so that it does not wake this loop.
 t.test("the idle time counts from the request, even if the loop slept before it", function()
   serve({ keep_alive_time = 2 }, function(port)

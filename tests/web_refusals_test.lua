@@ -178,7 +178,7 @@ t.test("a refusal after a HEAD has a body", function()
   end)
 end)
 
-t.test("requests before a malformed one are answered, in order", function()
+t.test("requests before a malformed request are answered in order", function()
   http.with(app_of_bodies(), function(open)
     local c = open()
     local rest = " HTTP/1.1\r\nHost: x\r\n\r\n"

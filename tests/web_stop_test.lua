@@ -75,7 +75,7 @@ t.test("requests whose bytes have arrived are answered before a stop, with Conne
 end)
 
 -- Regression: the first response after a stop had Connection: close, so later pipelined requests were never answered.
-t.test("pipelined requests that have arrived are answered before a stop; only the last closes", function()
+t.test("pipelined requests that have arrived are answered before a stop; only the last response closes", function()
   local child <close>, port = start(SLOW_ROUTE .. [[
     app:post("/body", function(req) return req:body() end)]])
   loop.run(function()

@@ -202,7 +202,7 @@ kit.test("chunks may have extensions, but no negative size, and not more bytes t
   t.eq(s:ask("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000001\r\n\r\n").status, 413)
 end)
 
--- Regression: each piece of an upload was appended to a copy of the pieces before it: 8 MB took 18 s, during which the
+-- Regression: each piece of an upload was appended to a copy of all earlier pieces. 8 MB took 18 s, during which the
 -- loop was blocked.
 kit.test("a body in many small pieces arrives whole", spec, function(s)
   local body = {}

@@ -76,7 +76,7 @@ function M.items(co, n)
   return M.together(n, function(times, turn) take(co, times, turn) end)
 end
 
--- Takes the items of such a generator inside 9 nested coroutines.
+-- Takes all items of a generator that waits once for each item, inside 9 nested coroutines.
 function M.deep_items(co, n)
   return M.together(n, function(times, turn)
     switches.nested(co, 9, function() take(co, times, turn) end)

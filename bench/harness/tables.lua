@@ -113,7 +113,7 @@ local function cell(matrix, case, name, base)
   return ratio and ("%s (%.2f)"):format(shown(value), ratio) or shown(value)
 end
 
--- Returns the names of the contenders that have the figure of `matrix`, in the order of the case with most contenders.
+-- Returns the names of the contenders that have the figure of `matrix`, in the order of the longest case.
 local function columns_of(matrix, result)
   local names, seen, fullest = {}, {}, result.cases[1]
   local function add(case)
