@@ -35,7 +35,7 @@ t.test("a job is distributed over all workers, and their results are added up", 
   end)
 end)
 
-t.test("more jobs than workers wait for their turn, and pages are served meanwhile", function()
+t.test("if there are more jobs than workers, jobs wait for their turn, and pages are served meanwhile", function()
   with_server(function(port)
     local left = 8
     for i = 1, 8 do

@@ -155,7 +155,7 @@ netkit.test("misuse raises", function()
   t.raises("bad argument #1 to 'accept'", net.accept, {})
 end)
 
-netkit.test("several acceptors are served in the order of their calls", function()
+netkit.test("several tasks in accept get connections in the order of their calls", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local order, waits, clients = {}, {}, {}
@@ -172,7 +172,7 @@ netkit.test("several acceptors are served in the order of their calls", function
   t.eq(order, { 1, 2, 3 })
 end)
 
-netkit.test("if the first of several acceptors is killed, the next one accepts", function()
+netkit.test("if the first of several tasks in accept is killed, the next task accepts", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local first = loop.fork(function() l:accept() end)
@@ -197,7 +197,7 @@ netkit.test("close wakes all tasks that wait in accept", function()
   t.eq(pack(l:address()), { nil, "closed", "closed", n = 3 })
 end)
 
-netkit.test("accept has a timeout if one is set", function()
+netkit.test("accept fails after the timeout of the listener", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   l:timeout(0.02)
   t.eq(pack(l:accept()), { false, "timeout", "timeout", n = 3 })
@@ -280,7 +280,7 @@ t.test("listen accepts a socket that bind has opened; the error for a wrong argu
   end)
 end)
 
--- Regression: EMFILE closed the listener forever: its waiter was never woken, and later clients were refused.
+-- Regression: EMFILE closed the listener: the task in accept was never woken, and later clients were refused.
 t.test("after a lack of descriptors a listener accepts all waiting clients, and later clients", function()
   local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 32; exec " .. t.lio() .. " "
     .. t.quote(t.write(t.tmp() .. "/server.lua", [[

@@ -134,7 +134,7 @@ netkit.test("a timer calls the method of its value", function()
   t.eq(driver:wait(token), "expired")
 end)
 
-netkit.test("describe names what a task waits for", function()
+netkit.test("describe returns a description of what a token's task waits for", function()
   local a, b = netkit.pair()
   local _ <close> = netkit.closing(a, b)
   loop.fork(function() b:recv() end)

@@ -140,7 +140,7 @@ test("datagrams", function(api)
   t.eq((u:recvfrom()), "x")
 end)
 
-t.test("two instances in one VM: a method goes to the instance of its connection", function()
+t.test("with two instances in one VM, a method uses the instance of its connection", function()
   local selector <close> = lio.create()
   local sched, run = tiny_scheduler()
   local other = net.new(selector, sched)

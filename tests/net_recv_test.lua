@@ -323,7 +323,7 @@ netkit.pair_test("a receiver that is queued behind another receiver has a timeou
   t.eq(b:recv(), "z")
 end)
 
-netkit.pair_test("misuse raises with the call's name and the argument's number", function(a, b)
+netkit.pair_test("misuse raises an error with the call's name and the argument's number", function(a, b)
   t.raises("bad argument #2 to 'recv'", net.recv, b, "lines")
   t.raises("bad argument #2 to 'recv'", net.recv, b, -1)
   t.raises("bad argument #3 to 'recv'", net.recv, b, "until", "")

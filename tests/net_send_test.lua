@@ -239,7 +239,7 @@ netkit.pair_test("if a sender is killed, the next one continues", function(a, b)
   t.eq(all:sub(-6), "second")
 end)
 
-netkit.pair_test("misuse raises with the call's name and the argument's number", function(a)
+netkit.pair_test("misuse raises an error with the call's name and the argument's number", function(a)
   t.raises("bad argument #2 to 'send' %(string expected, got table%)", net.send, a, {})
   t.raises("bad argument #4 to 'send'", net.send, a, "x", "y", nil)
   t.raises("connection expected", net.send, 5, "x")

@@ -56,7 +56,7 @@ test("if the first receiver is killed, the next one continues", function(a, b, _
   t.eq(second(), "for the second")
 end)
 
-test("recvfrom has a timeout if one is set", function(a, b, _, b_port)
+test("recvfrom fails after the timeout of the socket", function(a, b, _, b_port)
   t.eq(b:timeout(0.02), true)
   t.eq(pack(b:recvfrom()), { nil, "timeout", "timeout", n = 3 })
   b:timeout()

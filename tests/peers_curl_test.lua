@@ -1,4 +1,4 @@
--- curl against the server. Each option of curl is a difference between real clients: HTTP versions, uploads with and
+-- Tests the server with curl. The options of curl are differences between real clients: HTTP versions, uploads with and
 -- without a length, Expect, unusual request targets, reused connections, slow reading.
 
 local t = require "tests.kit"

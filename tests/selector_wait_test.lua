@@ -178,7 +178,7 @@ t.test("lio.waker returns another object for a waker's handle; a closed selector
   t.is_nil(waker or other)
 end)
 
-t.test("close is idempotent, and every other call on a closed selector fails", function()
+t.test("close may be called twice, and every other call on a closed selector fails", function()
   local a, b = socket.pair()
   local sel = lio.create()
   sel:event_add(a, READ)

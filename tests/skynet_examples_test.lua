@@ -23,7 +23,7 @@ t.test("run.lua boots the services of its folder, the services log their values,
 end)
 
 for _, workers in ipairs(kit.workers) do
-  t.test(("the services do the same on %d worker%s"):format(workers, workers > 1 and "s" or ""), function()
+  t.test(("the services log the same values on %d worker%s"):format(workers, workers > 1 and "s" or ""), function()
     check(kit.program(([[
       os.exit(require "skynet.start" {
         start = "main", thread = %d, luaservice = %q, lua_path = package.path, lua_cpath = package.cpath,

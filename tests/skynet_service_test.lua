@@ -50,7 +50,7 @@ kit.test("a service answers while its start function waits", {
   out = { "42", "20" },
 })
 
-kit.test("newservice raises the errors of its service", {
+kit.test("newservice raises the error with which the new service failed", {
   services = {
     fails = "error 'in the file'",
     syntax = "this is no Lua",

@@ -342,7 +342,7 @@ t.test("tostring shows the descriptor, the protocol and the state", function()
   end
 end)
 
-t.test("close is idempotent; every other method of a closed socket raises", function()
+t.test("close may be called twice; every other method of a closed socket raises", function()
   local s = socket.create "tcp"
   t.eq({ s:close() }, { true })
   t.eq({ s:close() }, { true })

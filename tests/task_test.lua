@@ -381,7 +381,7 @@ t.test("nil and NaN cannot be tokens", function()
   t.eq(task.is_waiting(), false)
 end)
 
-t.test("a token is kept while a task waits on it", function()
+t.test("a token is not collected while a task waits on it", function()
   local weak = setmetatable({}, { __mode = "v" })
   local got
   task.fork(function()

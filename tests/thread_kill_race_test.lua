@@ -192,7 +192,7 @@ netkit.test("a killed thread whose descendants wait on timers and sockets leaves
   t.eq(counts.now().timers, before.timers)
 end)
 
-netkit.test("a tree of threads that ends because its owner fails, or by a timeout, leaves nothing", function()
+netkit.test("a tree of threads leaves nothing if its owner fails, or if a timeout ends it", function()
   local a, b = netkit.pair()
   local _ <close> = netkit.closing(a, b, t.ok(net.listen("127.0.0.1", 0)))
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))

@@ -144,7 +144,7 @@ netkit.test("killed in thread.wait: the other thread continues, and keeps its re
   t.eq(pack(thread.wait(child)), pack(true, "result"))
 end)
 
-netkit.test("killed in all, race, timeout and scope:wait", function()
+netkit.test("killed in all, race, timeout or scope:wait", function()
   local function sleeper() loop.sleep(1000) end
   kill_at(thread.all, { sleeper, sleeper, { loop.wait, "x" } })
   kill_at(thread.race, { sleeper, sleeper, { loop.wait, "x" } })
@@ -172,7 +172,7 @@ netkit.test("killed inside a metamethod inside a for iterator", function()
   end)
 end)
 
-netkit.test("killed in a yield, which lets other tasks run", function()
+netkit.test("killed in a plain yield", function()
   kill_at(function()
     while true do coroutine.yield() end
   end)

@@ -353,7 +353,7 @@ netkit.test("spawn on a closed scope raises, and runs nothing", function()
   t.eq(ran, false)
 end)
 
-netkit.test("spawn while the scope is being closed raises too", function()
+netkit.test("spawn raises if the scope is being closed", function()
   local problem, before = nil, counts.now()
   do
     local scope <close> = thread.scope()

@@ -140,7 +140,7 @@ t.test("after a crash clients wait until a change restarts the script, which the
   t.eq((p:stop "INT"), 0)
 end)
 
-t.test("a script that never ran starts when the missing file appears", function()
+t.test("a script that failed because of a missing file starts when the file appears", function()
   local p <close> = kit.start { ["server.lua"] = kit.server("word", 'local word = require "word"') }
   p:expect "module 'word' not found"
   p:expect "exit code 1; waiting for a change$"

@@ -41,7 +41,7 @@ t.test("headers and a body that the handler had set are not part of the response
   t.eq({ r.status, r.headers["x-secret"], r.headers["content-type"] }, { 500, nil, "text/plain; charset=utf-8" })
 end)
 
-t.test("debug = true shows a page with the traceback, escaped", function()
+t.test("with debug = true the response is a page with the escaped traceback", function()
   local r = failing(function() error "<script>&\"" end, { debug = true }, nil, HTML)
   t.eq({ r.status, r.headers["content-type"] }, { 500, "text/html; charset=utf-8" })
   t.ok(r.body:find("&lt;script&gt;&amp;&quot;", 1, true), r.body)

@@ -106,7 +106,7 @@ t.test("files are stored in temporary files, and listed in order and by name", f
   end)
 end)
 
-t.test("a file input without a chosen file is not a file", function()
+t.test("a file input for which the user has chosen no file is ignored", function()
   read(form(part("f", "", ""), part("x", "1")), nil, function(fields, files)
     t.eq({ fields, files }, { { x = "1" }, {} })
   end)
@@ -155,7 +155,7 @@ t.test("a form may arrive byte by byte", function()
   end)
 end)
 
-t.test("a form can be read twice, even after the body", function()
+t.test("a form can be read twice, even if the body was read before", function()
   local body = form(part("a", "1"), part("f", "x", "y"))
   local function twice(before)
     return post(function(req)

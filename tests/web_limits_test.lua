@@ -38,7 +38,7 @@ t.test("if a head is not complete within the header time, the response is 408", 
   end)
 end)
 
-t.test("a head that arrives byte by byte does not get more time", function()
+t.test("a head that arrives byte by byte does not extend the header time", function()
   http.with(app_with { header_time = 0.2 }, function(open)
     local c = open()
     local spent = lasts(function()
@@ -125,7 +125,7 @@ t.test("a body that arrives at the minimum rate may take any time", function()
   end)
 end)
 
-t.test("the time that a handler takes between two pieces does not count for the client", function()
+t.test("the time that a handler takes between two pieces does not count against the client's limit", function()
   local app = web.new { body_time = 1, body_rate = 1000000 }
   local asks = {}
   app:post("/", function(req)

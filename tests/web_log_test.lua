@@ -48,7 +48,7 @@ t.test("a missing value and a length of 0 are logged as a dash", function()
   t.ok(lines[2]:find '"HEAD /none HTTP/1.1" 404 %- "%-" "%-"$', lines[2])
 end)
 
-t.test("a client cannot end a field or a line", function()
+t.test("a client cannot send bytes that end a field or a line of the log", function()
   local lines = logged("combined", function(app)
     app:get("/*rest", function() return "x" end)
   end, function(open)

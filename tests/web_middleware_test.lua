@@ -49,14 +49,14 @@ t.test("a prefix may end in a slash", function()
   t.eq(ask(app, "/ab").body, "x")
 end)
 
-t.test("without next the handler does not run, and middleware responds", function()
+t.test("if middleware does not call next, the handler does not run, and middleware responds", function()
   local app, ran = web.new(), false
   app:use(function(req) return req.headers.authorization and 200 or 401, "who?" end)
   app:get("/", function() ran = true end)
   t.eq({ ask(app).status, ran }, { 401, false })
 end)
 
-t.test("after next the response can be read and changed", function()
+t.test("after next, middleware can read and change the response", function()
   local app, seen = web.new(), nil
   app:use(function(_, res, next)
     next()

@@ -4,7 +4,8 @@ local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"
 
--- Requests each target on one connection. Returns a list of strings "status body".
+-- Requests each target on one connection. Returns the responses as a list of strings, each with the status and the
+-- body.
 local function ask(app, targets, method)
   local answers = {}
   http.with(app, function(open)

@@ -46,7 +46,7 @@ t.test("for ranges that are malformed, overlapping or too many, the response is 
   t.eq(ask({ "Range: bytes=-5" }, "GET", "/empty.txt").status, 200)
 end)
 
-t.test("several ranges are the parts of a multipart body, in the order of the request", function()
+t.test("for several ranges the response is multipart, with the ranges in the order of the request", function()
   local r = ask { "Range: bytes=7-8, 0-0,-1" }
   t.eq({ r.status, r.headers["content-range"] }, { 206, nil })
   local boundary = t.ok(r.headers["content-type"]:match "^multipart/byteranges; boundary=(%x+)$")

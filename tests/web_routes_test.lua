@@ -129,7 +129,7 @@ t.test("a route for the method takes precedence over a route for any method", fu
   })
 end)
 
-t.test("each method has a function, and route accepts any other method", function()
+t.test("each common method has a function, and app:route accepts any other method", function()
   local app = web.new()
   for _, method in ipairs { "get", "post", "put", "patch", "delete", "options" } do
     app[method](app, "/m", named(method))
@@ -141,7 +141,7 @@ t.test("each method has a function, and route accepts any other method", functio
   })
 end)
 
-t.test("percent-encoded paths match their decoded text, and %2F is not a separator", function()
+t.test("a percent-encoded path matches like the decoded path, but %2F is not a separator", function()
   local app = web.new()
   app:get("/caf\u{e9}/:x", named "cafe")
   app:get("/a b", named "space")

@@ -129,7 +129,7 @@ t.test("wait ends after its timeout, and the stream stays open", function()
   t.eq(r.body, "data: on\n\n")
 end)
 
-t.test("a silent stream gets comments, unless ping is false", function()
+t.test("on a stream without events the server sends comments, unless ping is false", function()
   local app, go = web.new(), {}
   app:get("/", function(_, res)
     res:sse { ping = 0.01 }
@@ -173,7 +173,7 @@ t.test("a server that stops ends its streams, and does not wait for the whole gr
   end)
 end)
 
-t.test("a stream that begins while the server stops has ended already", function()
+t.test("a stream that is started while the server stops ends at once", function()
   local app, go, closed = web.new(), {}, nil
   app:get("/", function(_, res)
     loop.wait(go)

@@ -108,7 +108,7 @@ t.test("without free descriptors the response is 503 with Retry-After, and one l
   t.eq(child:close(), 0)
 end)
 
-t.test("the type follows from the extension; JavaScript is text/javascript, an unknown type octet-stream", function()
+t.test("the extension determines the type, which is application/octet-stream without a known extension", function()
   t.eq(ask("/app.js").headers["content-type"], "text/javascript; charset=utf-8")
   t.eq(ask("/pixel.png").headers["content-type"], "image/png")
   t.eq(ask("/").headers["content-type"], "text/html; charset=utf-8")
@@ -154,7 +154,7 @@ t.test("a directory without a slash at the end is redirected to a relative path,
   t.eq(ask("/a%20b").headers.location, "./a%20b/")
 end)
 
-t.test("no path leads to a redirect to another host", function()
+t.test("no path causes a redirect to another host", function()
   for _, target in ipairs { "//evil.com", "///evil.com", "/%2f/evil.com", "/\\evil.com", "//evil.com/..",
     "/%5cevil.com", "//evil.com/%2e%2e" } do
     local r = raw(target)
@@ -332,7 +332,7 @@ t.test("an idle connection whose file was sent keeps no file open", function()
   end)
 end)
 
-t.test("downloads that the client ends leave no file open, and are not logged", function()
+t.test("aborted downloads leave no file open, and are not logged", function()
   local f <close> = assert(io.open(site .. "/endless.bin", "w"))
   f:seek("set", (1 << 30) - 1)
   f:write "x"

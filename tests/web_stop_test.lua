@@ -444,7 +444,7 @@ t.test("one app can serve several addresses, including IPv6, which can be stoppe
   end)
 end)
 
-t.test("run inside a task serves until the server is stopped", function()
+t.test("app:run inside a task serves until the server is stopped", function()
   local app, served = require("lio.webserver").new(), nil
   app:get("/", function() return "x" end)
   local out = io.stdout

@@ -233,7 +233,7 @@ t.test("a second call of run starts its workers when the first has ended", funct
   t.eq(child:close(), 0)
 end)
 
-t.test("a wrong number of workers, and workers inside a loop, are errors", function()
+t.test("a wrong number of workers, or several workers inside a loop, raises an error", function()
   local app = require("lio.webserver").new()
   t.raises("app:run: option 'workers' must be an integer from 1 to 1024, got 0", app.run, app, 0, { workers = 0 })
   t.raises("app:run: option 'workers' must be an integer from 1 to 1024, got \"many\"", app.run, app, 0,
@@ -243,7 +243,7 @@ t.test("a wrong number of workers, and workers inside a loop, are errors", funct
   end)
 end)
 
-t.test("several workers for a program without a file are an error", function()
+t.test("several workers cause an error if the program has no file", function()
   local r = t.run(t.lio() .. [[ -e 'require("lio.webserver").new():run("127.0.0.1:0", { workers = 2 })' ]])
   t.eq(r.code, 1)
   t.ok(r.err:find("app:run: several workers run the program's file, and this program has none", 1, true), r.err)

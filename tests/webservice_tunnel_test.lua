@@ -218,7 +218,7 @@ test("idle sessions, and sessions without a complete request, end", [[
   say(got[2]:match "^HTTP/1.1 408")
 ]], { "HTTP/1.1 408" })
 
-test("a thousand sessions leak nothing", [[
+test("a thousand sessions leave no descriptor open", [[
   start()
   local pid = io.open "/proc/self/stat":read "n"
   local function open()
