@@ -87,7 +87,7 @@ t.test("a client that does not request HTML gets the traceback as plain text", f
   t.eq(r.headers["content-type"], "text/html; charset=utf-8")
 end)
 
-t.test("text from a client does not choose the file whose lines the page shows", function()
+t.test("a client's text cannot select the file whose lines the page shows", function()
   local path, content = os.tmpname(), ("elif a fo"):reverse() -- reversed, because the page shows this line
   local file = assert(io.open(path, "w"))
   file:write(content)

@@ -160,7 +160,7 @@ local function lines(dir, who)
   return f:read "a":gmatch "(%l)(%S+) ?([^\n]*)\n"
 end
 
--- Reads the requests that the actor `who` executed from its log, and whether the actor became idle.
+-- From the log of the actor `who`, reads the requests that the actor executed, and whether it became idle.
 local function read_answered(ledger, dir, who)
   local ran = ledger.ran
   for letter, id, more in lines(dir, who) do
@@ -189,7 +189,7 @@ local function judge(ledger, id, what, letter, more)
   end
 end
 
--- Reads the requests that the actor `who` made from its log, and checks their results.
+-- From the log of the actor `who`, reads the requests that the actor made, and checks their results.
 local function read_asked(ledger, dir, who)
   local begun, by = {}, ledger.by
   for letter, id, more in lines(dir, who) do
