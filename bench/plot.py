@@ -131,7 +131,7 @@ def draw_series(axes, suite, plot, style):
 
 
 def draw_bars(axes, suite, plot, style):
-    """Draws a group of bars for each case, with a bar for each server. Its figures are stacked, the lowest is darkest."""
+    """Draws a group of bars for each case, with a bar for each server. The figures of a bar are stacked."""
     cases = chosen(suite, plot["cases"])
     names = [name for name in style.names
              if any(one["name"] == name and one["median"] for case in cases for one in case["contenders"])]
