@@ -1,14 +1,14 @@
 # Builds, checks and installs lio. `make help` lists the targets.
 # Cargo decides which files are out of date, so every target calls it. Each feature set has its own target
-# folder, so that building one never rebuilds another.
+# folder, so that building one set never rebuilds another.
 
-# 5.4, 5.5, or the path of an interpreter of that version (LuaRocks passes a path).
+# 5.4, 5.5, or the path of an interpreter of one of these versions (LuaRocks passes a path).
 LUA ?= 5.4
 PREFIX ?= /usr/local
 CARGO ?= cargo
 # The stock interpreter of Lua 5.4, which is the second host of the tests.
 LUA54 ?= lua5.4
-# Suites whose name contains this word: make suites ONLY=socket
+# Only suites whose name contains this word run: make suites ONLY=socket
 ONLY ?=
 # Suites and options of the benchmarks: make bench SUITES='http rounds=3'
 SUITES ?=
@@ -23,7 +23,7 @@ FEATURE := lua$(subst .,,$(LUA_VERSION))
 , := ,
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# The default features are built in $(TARGET) itself, as by plain cargo.
+# The default features are built in $(TARGET) itself, as `cargo build` does.
 BIN_TARGET := $(TARGET)$(if $(filter 5.5,$(LUA_VERSION)),/lua55)
 MODULE_TARGET := $(TARGET)/module$(if $(filter 5.5,$(LUA_VERSION)),55)
 BIN := $(BIN_TARGET)/release/lio
@@ -35,7 +35,7 @@ LIBRARY := $(MODULE_TARGET)/release/liblio$(if $(filter Darwin,$(shell uname -s)
 
 # The default feature set is 5.4, without options, so that `cargo run` by hand uses the same files.
 VENDORED := --target-dir '$(BIN_TARGET)'$(if $(filter 5.5,$(LUA_VERSION)), --no-default-features --features $(FEATURE)$(,)vendored)
-# Rust's thread-locals do not survive an unload: dlclose(3) leaves the shared object where it is.
+# Rust's thread-locals do not survive an unload, so the linker marks the object: dlclose(3) does not unload it.
 SHARED := --crate-type cdylib$(if $(filter Linux,$(shell uname -s)), -- -C link-arg=-Wl$(,)-z$(,)nodelete)
 MODULE := --target-dir '$(MODULE_TARGET)' --no-default-features --features $(FEATURE),module
 
@@ -48,15 +48,15 @@ build: ## the executable: target/release/lio
 module: ## the shared object for a stock Lua: build/lio.so, for Lua 5.5 build/lua5.5/lio.so
 	$(CARGO) rustc --release --lib $(MODULE) $(SHARED)
 	@mkdir -p $(MODULES)
-	@# Replaced by a rename: a process that has loaded the old file keeps it, and parallel builds do not conflict.
+	@# A rename replaces the file: a process that has loaded the old file keeps it, and parallel builds do not conflict.
 	new=$(MODULES)/lio.so.$$$$; cp '$(LIBRARY)' $$new && mv -f $$new $(MODULES)/lio.so
-	@# Lua searches `ltask.bootstrap` in a file that has the first part of the name.
+	@# Lua searches the module `ltask.bootstrap` in a file that is named after the first part of the name.
 	new=$(MODULES)/ltask.so.$$$$; ln -sf lio.so $$new && mv -f $$new $(MODULES)/ltask.so
 
 rock: module
-	@# LuaRocks installs one path for every Lua version.
+	@# For LuaRocks the file has the same path with every Lua version.
 	@mkdir -p build/rock
-	@# Replaced by a rename, as above: another process may be installing it.
+	@# A rename replaces the file, as above: another process may be installing it.
 	new=build/rock/lio.so.$$$$; cp $(MODULES)/lio.so $$new && mv -f $$new build/rock/lio.so
 
 tools:
@@ -88,19 +88,19 @@ HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 SANITIZED := $(TARGET)/sanitize$(if $(filter 5.5,$(LUA_VERSION)),55)
 REPORTS := $(abspath $(SANITIZED))/reports
 
-sanitize: tools ## every Lua suite in the executable, built with AddressSanitizer, also Lua's C code
+sanitize: tools ## every Lua suite in the executable, which is built with AddressSanitizer, including Lua's C code
 	@rm -rf '$(REPORTS)' && mkdir -p '$(REPORTS)'
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CFLAGS='-fsanitize=address -fno-omit-frame-pointer' \
 	  $(CARGO) build --profile checked --bin lio --target '$(HOST)' --target-dir '$(SANITIZED)' \
 	  --no-default-features --features $(FEATURE)$(,)vendored$(,)plain_malloc
-	@# A report of a child process also fails the run, even if its suite does not read it. Locals stay on the real stack,
-	@# because the core compares their addresses to find frames that have ended (src/lua/store.rs).
+	@# A report of a child process fails the run too, even if its suite does not read the report. Locals must stay on the
+	@# real stack, because the core compares their addresses to find frames that have ended (src/lua/store.rs).
 	@ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:log_path='$(REPORTS)/asan' LIO_TEST_SANITIZER=address LIO_TEST_SECONDS=600 \
 	  LIO_BIN='$(SANITIZED)/$(HOST)/checked/lio' STOCK= bash tests/run.sh '$(ONLY)'; status=$$?; \
 	  if [ -n "$$(ls -A '$(REPORTS)')" ]; then cat '$(REPORTS)'/*; echo 'AddressSanitizer reported errors'; exit 1; fi; \
 	  exit $$status
 
-# A build for this test only: functions panic when the test requests it.
+# The folder of a build for `make panics` only: its functions panic when the suite requests it.
 PANICS := $(TARGET)/panics$(if $(filter 5.5,$(LUA_VERSION)),55)
 
 panics: tools $(filter $(TARGET)/%,$(STOCK)) ## a panic in each function that Lua can call, in both hosts
@@ -110,11 +110,11 @@ panics: tools $(filter $(TARGET)/%,$(STOCK)) ## a panic in each function that Lu
 	LUA_PATH="$$PWD/?.lua;;" LIO_HOST='$(BIN_TARGET)/debug/lio' '$(BIN_TARGET)/debug/lio' tests/panics.lua
 	LUA_PATH="$$PWD/?.lua;;" LUA_CPATH="$$PWD/$(PANICS)/?.so;;" LIO_HOST='$(STOCK)' '$(STOCK)' tests/panics.lua
 
-# In this order also with `make -j`, because the steps share the processors and the target folders.
+# The steps run in this order even with `make -j`, because they share the processors and the target folders.
 test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
 	@$(MAKE) --no-print-directory lint
 	$(CARGO) test --release $(VENDORED)
-	@# The last step of a build uses one thread; the models use the other core at the same time.
+	@# The last step of a build uses only one thread, so the models run at the same time.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target loom build module
 	@$(MAKE) --no-print-directory panics
 	@$(MAKE) --no-print-directory suites

@@ -1,6 +1,6 @@
--- `luarocks make lio-dev-1.rockspec --local` in a checkout builds the shared object with cargo and installs
--- it as the module "lio"; the Lua files are embedded in it. If the default of LuaRocks is another Lua (5.1 in Debian),
--- add `--lua-version 5.4`.
+-- `luarocks make lio-dev-1.rockspec --local` in a checkout builds the shared object with cargo and installs it as the
+-- module "lio". The Lua files are embedded in the shared object. If the default of LuaRocks is another Lua version (5.1
+-- in Debian), add `--lua-version 5.4`.
 rockspec_format = "3.0"
 package = "lio"
 version = "dev-1"

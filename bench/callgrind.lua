@@ -1,15 +1,15 @@
--- Counts instructions with valgrind. The counts do not depend on the machine's noise. Used by the scripts
--- instructions.lua of the suites.
+-- Counts instructions with valgrind. Other load on the machine does not affect the counts. Used by the scripts
+-- instructions.lua in the folders of suites, and by instructions/run.lua.
 
 local measure = require "measure"
 
 local M = {}
 
--- The command to put before a program to count its instructions.
+-- The prefix of a command line whose instructions are counted.
 M.prefix = "valgrind --tool=callgrind --callgrind-out-file=/dev/null"
 
--- Runs a command that contains `prefix`, for at most `seconds`. Returns its instructions, or nil and its output if it
--- fails.
+-- Runs a command that contains `prefix`, for at most `seconds`. Returns the number of instructions, or nil and the
+-- output if the command fails.
 local function counted(command, seconds)
   local text = measure.capture(("timeout -k 1 %d %s 2>&1; echo code $?"):format(seconds, command))
   local count = tonumber(text:match "Collected : (%d+)")
@@ -17,9 +17,9 @@ local function counted(command, seconds)
   return nil, text
 end
 
--- `command(times)` returns a command that repeats an operation `times` times. Returns the instructions of one
--- operation: the difference of a run with `times` and a run with twice as many, divided by `times`. Returns nil and the
--- output if a run fails.
+-- Returns the instructions of one operation. `command(times)` must return a command that repeats the operation `times`
+-- times. The result is the difference of a run with `times` and a run with twice as many repetitions, divided by
+-- `times`. Returns nil and the output if a run fails.
 function M.each(command, times, seconds)
   local once, problem = counted(command(times), seconds)
   if not once then return nil, problem end

@@ -1,6 +1,6 @@
-//! One epoll instance, level-triggered unless the caller sets another flag. The Rust programs of this folder share it,
-//! so it has all their unsafe code for readiness. The caller owns the registered descriptors; closing one removes its
-//! registration.
+//! One epoll instance, level-triggered unless the caller sets another flag. The Rust programs of this folder share this
+//! file, so it has all their unsafe code for readiness. The caller owns the registered descriptors; closing a
+//! descriptor removes its registration.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -11,19 +11,19 @@ pub(crate) const NO_EVENT: libc::epoll_event = libc::epoll_event { events: 0, u6
 pub(crate) struct Epoll(OwnedFd);
 
 impl Epoll {
-    /// Creates the instance, with the flag close-on-exec.
+    /// Creates the instance, which is closed on exec.
     pub(crate) fn new() -> io::Result<Epoll> {
         // SAFETY: no pointer is passed; the result is checked before it is used.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call above has returned this new descriptor, and it has no other owner.
+        // SAFETY: epoll_create1 has just returned this descriptor, and it has no other owner.
         Ok(Epoll(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Adds or changes a registration: `operation` is `EPOLL_CTL_ADD` or `EPOLL_CTL_MOD`, `interest` a set of `EPOLL*`
-    /// flags. Each event contains `token`.
+    /// Adds or changes the registration of `fd`. `operation` is `EPOLL_CTL_ADD` or `EPOLL_CTL_MOD`, `interest` a set of
+    /// `EPOLL*` flags. Each event of `fd` contains `token`.
     pub(crate) fn control(
         &self, operation: libc::c_int, fd: RawFd, interest: libc::c_int, token: u64,
     ) -> io::Result<()> {
@@ -35,8 +35,8 @@ impl Epoll {
         }
     }
 
-    /// Waits for events and returns how many of `events` were filled. A `timeout_ms` of -1 waits without a limit. If a
-    /// signal interrupts the wait, returns 0.
+    /// Waits for events, stores them in `events`, and returns their number. If `timeout_ms` is -1, the wait has no
+    /// limit. If a signal interrupts the wait, returns 0.
     pub(crate) fn wait(&self, events: &mut [libc::epoll_event], timeout_ms: i32) -> io::Result<usize> {
         let room = i32::try_from(events.len()).unwrap_or(i32::MAX);
         // SAFETY: `events` is writable memory for `room` events during the call.

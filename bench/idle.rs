@@ -1,6 +1,7 @@
 //! `idle ADDR COUNT [--send-first]`: opens COUNT keep-alive connections and keeps them open until standard input ends
 //! or a signal arrives, so that another program can measure the cost of idle connections. With `--send-first` it makes
-//! one request on each. Prints `ready N` when all are open, and at the end how many of them the server has closed.
+//! one request on each connection. Prints `ready N` when all connections are open, and at the end the number of
+//! connections that the server has closed.
 
 mod epoll;
 mod process;
@@ -16,7 +17,7 @@ use epoll::{Epoll, NO_EVENT};
 use response::{Input, Method};
 use socket2::{Domain, Socket, Type};
 
-/// Connections per source address, fewer than an address has ephemeral ports. Then the next address is used.
+/// The number of connections per source address, less than the number of ephemeral ports of an address.
 const PER_SOURCE: usize = 25_000;
 const TIMEOUT: Duration = Duration::from_secs(10);
 const STDIN: u64 = u64::MAX;
@@ -46,7 +47,7 @@ fn main() -> io::Result<()> {
     let signals = process::termination_signals()?;
     let epoll = Epoll::new()?;
     epoll.control(libc::EPOLL_CTL_ADD, signals.as_raw_fd(), libc::EPOLLIN, SIGNAL)?;
-    // A file or /dev/null cannot be registered. Then only a signal ends the program.
+    // If standard input is a file or /dev/null, it cannot be registered, and only a signal ends the program.
     let _ = epoll.control(libc::EPOLL_CTL_ADD, io::stdin().as_fd().as_raw_fd(), libc::EPOLLIN, STDIN);
 
     let mut connections = Vec::with_capacity(count);
@@ -80,7 +81,8 @@ fn options(words: &[String]) -> Option<(SocketAddr, usize, FirstRequest)> {
     Some((words.first()?.parse().ok()?, words.get(1)?.parse().ok()?, first_request))
 }
 
-/// Opens one connection, makes a request if `first_request` is `Yes`, and makes the connection non-blocking.
+/// Opens the connection number `index`, makes a request if `first_request` is `Yes`, and makes the connection
+/// non-blocking.
 fn open(address: SocketAddr, index: usize, first_request: &FirstRequest) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     let source = index / PER_SOURCE;
@@ -97,7 +99,7 @@ fn open(address: SocketAddr, index: usize, first_request: &FirstRequest) -> io::
     Ok(stream)
 }
 
-/// Requests `/` and reads the response, which must be a 200 that keeps the connection.
+/// Requests `/` and reads the response, which must have the status 200 and keep the connection open.
 fn make_request(mut stream: &TcpStream, address: SocketAddr) -> io::Result<()> {
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all(format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes())?;
@@ -119,7 +121,7 @@ fn make_request(mut stream: &TcpStream, address: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// Keeps the connections open until standard input ends or a signal arrives. Returns what happened to them.
+/// Keeps the connections open until standard input ends or a signal arrives. Returns the counts of their events.
 fn hold(epoll: &Epoll, connections: &mut [Option<TcpStream>]) -> io::Result<Counts> {
     let mut counts = Counts::default();
     let mut events = [NO_EVENT; 256];
@@ -141,7 +143,7 @@ fn hold(epoll: &Epoll, connections: &mut [Option<TcpStream>]) -> io::Result<Coun
 }
 
 impl Counts {
-    /// Reads from a readable connection, and drops it if the server has closed it.
+    /// Reads from a readable connection and counts the result. Drops the connection if the server has closed it.
     fn read(&mut self, connection: &mut Option<TcpStream>, piece: &mut [u8]) {
         let Some(mut stream) = connection.as_ref() else {
             return;

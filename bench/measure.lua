@@ -1,11 +1,11 @@
--- Runs and measures programs: a command's output and the results that it prints, CPU time and memory of a process,
+-- Runs commands and reads the results that they print; measures the CPU time and the memory of processes; calculates
 -- medians. Used by the harness and by the scripts of the suites.
 
 local M = {}
 
 local TICKS <const> = 100 -- USER_HZ, the unit of /proc/PID/stat
 
--- The path of the executable to measure, for scripts that run without the harness.
+-- The path of the measured executable, for scripts that run without the harness.
 M.lio = os.getenv("LIO") or "target/release/lio"
 
 -- Returns a word quoted for the shell.
@@ -21,8 +21,8 @@ function M.capture(command)
   return text
 end
 
--- Runs a shell command for at most `seconds`. It prints `name<TAB>value` lines. Returns the values by name, or nil and
--- why the command failed.
+-- Runs a shell command that prints `name<TAB>value` lines, for at most `seconds`. Returns the values by name, or nil
+-- and the reason if the command failed.
 function M.figures(command, seconds)
   local text = M.capture(("timeout -k 1 %d %s; echo \"code\t$?\""):format(seconds, command))
   local figures = {}
@@ -35,7 +35,7 @@ function M.stop(pid)
   os.execute("kill " .. pid)
 end
 
--- Returns the user and system seconds that a process has used.
+-- Returns the user and system seconds of CPU that a process has used.
 function M.cpu(pid)
   local file = assert(io.open("/proc/" .. pid .. "/stat"))
   local text = file:read("a"):match("%)%s+(.*)")
@@ -45,7 +45,7 @@ function M.cpu(pid)
   return tonumber(fields[12]) / TICKS, tonumber(fields[13]) / TICKS
 end
 
--- Returns the resident KiB of a process.
+-- Returns the resident memory of a process in KiB, or nil.
 function M.resident(pid)
   for line in io.lines("/proc/" .. pid .. "/status") do
     local size = line:match("^VmRSS:%s+(%d+)")
@@ -53,7 +53,7 @@ function M.resident(pid)
   end
 end
 
--- Returns the median of one field of a list of rows.
+-- Returns the median of the field `field` in a list of rows.
 function M.median(rows, field)
   local values = {}
   for _, row in ipairs(rows) do values[#values + 1] = row[field] end

@@ -1,7 +1,7 @@
 """Draws the plots of benchmark results: python3 plot.py RESULTS.json FOLDER [SUITE ...]
 
 Each suite of the results may have `plots`, which bench/README.md describes. Run by bench/harness/plots.lua. Writes one
-SVG per plot, in which text stays text. A plot without data is skipped."""
+SVG file per plot; the text in the file stays text. Skips plots without data."""
 
 import json
 import os
@@ -53,7 +53,7 @@ class Style:
         self.colours.update({"lio": LIO, "baseline": BASELINE})
 
     def line(self, name):
-        """Keyword arguments of a line."""
+        """Returns the keyword arguments with which the line of a server is drawn."""
         return {
             "color": self.colours[name],
             "marker": MARKERS[self.names.index(name) % len(MARKERS)],
@@ -66,14 +66,14 @@ class Style:
 
 
 def shown(value, _=None):
-    """Returns a number as text."""
+    """Returns a number as a string."""
     if value >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
 
 def chosen(suite, names):
-    """Returns the cases of a suite by name, in the order of the names, without those that were not run."""
+    """Returns the cases of a suite with these names, in the order of the names. Skips cases that were not run."""
     by_name = {case["name"]: case for case in suite["cases"]}
     return [by_name[name] for name in names if name in by_name]
 
@@ -89,7 +89,7 @@ def finish(axes, plot, top=None):
 def horizontal(axes, plot, places):
     """Formats the horizontal axis, with a number at each measured position."""
     if plot.get("logarithmic"):
-        # Zero also has a position, one unit's width left of 1.
+        # On this scale zero has a position too, one unit to the left of 1.
         axes.set_xscale("symlog", linthresh=1)
     axes.set_xticks(places, [shown(x) for x in places])
     axes.xaxis.set_minor_locator(NullLocator())
@@ -98,7 +98,7 @@ def horizontal(axes, plot, places):
 
 
 def draw_lines(axes, suite, plot, style):
-    """Draws a line for each server, over the cases' `x`."""
+    """Draws a line for each server over the field `x` of the cases."""
     points = {}
     places = []
     for case in chosen(suite, plot["cases"]):
@@ -116,7 +116,7 @@ def draw_lines(axes, suite, plot, style):
 
 
 def draw_series(axes, suite, plot, style):
-    """Draws a line for each `series` of one case, over its contenders' `x`."""
+    """Draws a line for each `series` of one case over the field `x` of its contenders."""
     points = {}
     for case in chosen(suite, [plot["case"]]):
         for one in case["contenders"]:
@@ -131,7 +131,7 @@ def draw_series(axes, suite, plot, style):
 
 
 def draw_bars(axes, suite, plot, style):
-    """Draws a group of bars for each case and a bar for each server, with its figures stacked and fading."""
+    """Draws a group of bars for each case, with a bar for each server. The figures of a bar are stacked."""
     cases = chosen(suite, plot["cases"])
     names = [name for name in style.names
              if any(one["name"] == name and one["median"] for case in cases for one in case["contenders"])]
@@ -140,7 +140,7 @@ def draw_bars(axes, suite, plot, style):
     def total(one):
         return sum(one["median"].get(figure, 0) for figure in plot["figures"])
 
-    # A very long bar would flatten all others, so it is cut and labelled with its value.
+    # A very long bar would make all other bars too short, so it is cut and labelled with its value.
     own = [total(one) for case in cases for one in case["contenders"] if one["name"] == plot.get("scale")]
     top = 2.2 * max(own) if own else None
     for i, name in enumerate(names):
@@ -168,7 +168,7 @@ def draw_bars(axes, suite, plot, style):
 
 
 def draw_percentiles(axes, suite, plot, style):
-    """Draws a line for each server, over percentiles of one case."""
+    """Draws a line for each server over the percentiles of one case."""
     drawn = False
     for case in chosen(suite, [plot["case"]]):
         for one in case["contenders"]:

@@ -1,5 +1,5 @@
-//! Functions about the calling process for the Rust programs of this folder: the limit of descriptors, a descriptor for
-//! termination signals, which event loops can register, and the CPU time. Each program uses some of them.
+//! Functions for the Rust programs of this folder: they raise the process's limit of descriptors, return a descriptor
+//! for termination signals, which event loops can register, and return the process's CPU time.
 
 #![allow(dead_code, reason = "compiled into each program, of which none calls all")]
 
@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// Raises the soft limit of open descriptors to the hard one and returns it.
+/// Raises the soft limit of open descriptors to the hard limit, and returns it.
 pub(crate) fn raise_descriptor_limit() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is valid for writes.
@@ -23,8 +23,8 @@ pub(crate) fn raise_descriptor_limit() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
-/// Blocks SIGINT and SIGTERM, and returns a descriptor that becomes readable when one arrives. Call it while the
-/// process has one thread.
+/// Blocks SIGINT and SIGTERM, and returns a descriptor that becomes readable when one of these signals arrives. Must be
+/// called while the process has only one thread.
 pub(crate) fn termination_signals() -> io::Result<OwnedFd> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigemptyset initializes `set` before the other calls read it; each pointer is valid during its call.
@@ -38,11 +38,11 @@ pub(crate) fn termination_signals() -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call above has returned this new descriptor, and it has no other owner.
+    // SAFETY: signalfd has just created this descriptor, so no other code owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Returns the CPU time of the calling process so far, user and system.
+/// Returns the user and system CPU time that this process has used, as a sum.
 pub(crate) fn cpu_time() -> io::Result<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for writes.

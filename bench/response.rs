@@ -1,13 +1,13 @@
 //! A strict parser of HTTP/1.1 responses for the load programs of this folder. It finds the end of a response and its
 //! content, and refuses anything that RFC 9112 does not allow a server to send. It shares no code with the server's
-//! codec, so that both do not have the same errors.
+//! codec, because otherwise an error could be in both.
 
 use std::borrow::Cow;
 
-/// The servers under test send no longer heads.
+/// The maximum length of a head in bytes. The heads of the tested servers are shorter.
 const HEAD_LIMIT: usize = 64 * 1024;
 
-/// The method of the request, as far as the framing of the response depends on it.
+/// The method of the request. The framing of the response depends only on whether the method is HEAD.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Method {
     /// The response has no body, regardless of its fields.
@@ -16,29 +16,30 @@ pub(crate) enum Method {
     Other,
 }
 
-/// Whether more bytes may arrive.
+/// The state of the input: more bytes may arrive, or the peer has closed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Input {
     Open,
     Ended,
 }
 
-/// One complete response at the beginning of the input.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Response<'a> {
-    /// Status code, 100 to 599.
+    /// The status code, 100 to 599.
     pub(crate) status: u16,
     /// The body without its framing.
     pub(crate) body: Cow<'a, [u8]>,
-    /// Bytes of the input that belong to the response.
+    /// The number of bytes of the input that belong to the response.
     pub(crate) consumed: usize,
-    /// The server will close the connection after this response.
+    /// True if the server will close the connection after this response.
     pub(crate) close: bool,
     fields: &'a [u8],
 }
 
 impl<'a> Response<'a> {
-    /// Returns the value of the first field `name` (in any case), without surrounding white space.
+    /// Returns the value of the first field `name`, without surrounding white space, or `None`. The case of `name` does
+    /// not matter.
     pub(crate) fn header(&self, name: &str) -> Option<&'a [u8]> {
         fields(self.fields).find(|(field, _)| field.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
     }
@@ -52,8 +53,8 @@ struct Framing {
     keep_alive: bool,
 }
 
-/// Parses the response at the beginning of `bytes` (RFC 9112, sections 4, 5, 6 and 7). Returns `None` if more input is
-/// needed, and an error if the input cannot become a valid response.
+/// Parses the response at the start of `bytes` (RFC 9112, sections 4, 5, 6 and 7). Returns `None` if more input is
+/// needed, and an error if `bytes` cannot be the start of a valid response.
 pub(crate) fn parse(bytes: &[u8], method: Method, input: Input) -> Result<Option<Response<'_>>, &'static str> {
     let Some(head_end) = find(bytes, b"\r\n\r\n") else {
         return match bytes.len() > HEAD_LIMIT {
@@ -144,7 +145,8 @@ fn framing(block: &[u8]) -> Result<Framing, &'static str> {
     }
 }
 
-/// Decodes a chunked body with its trailers. Returns the body and the number of bytes of input.
+/// Decodes the chunked body at the start of `bytes`, including its trailers. Returns the body and the number of decoded
+/// bytes of input, or `None` if more input is needed.
 fn chunks(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, &'static str> {
     let mut body = Vec::new();
     let mut at = 0;
@@ -169,7 +171,8 @@ fn chunks(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, &'static str> {
     }
 }
 
-/// Returns the number of bytes up to the end of the blank line after the last chunk.
+/// Returns the length of the trailers at the start of `bytes`, including the blank line after them, or `None` if more
+/// input is needed.
 fn trailers(bytes: &[u8]) -> Result<Option<usize>, &'static str> {
     let mut at = 0;
     loop {
@@ -190,7 +193,7 @@ fn fields(block: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     lines(block).filter_map(field)
 }
 
-/// Returns the lines, each of which ends in CRLF. A bare LF stays in its line, where it is refused as a control
+/// Returns the lines of `block`, which end in CRLF. A bare LF does not end a line; it is refused later as a control
 /// character.
 fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = block;

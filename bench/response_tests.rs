@@ -1,4 +1,4 @@
-//! Tests of `response.rs`: accepted responses, incomplete ones, and refused ones.
+//! Tests of `response.rs` with valid, incomplete and refused responses.
 
 use super::*;
 

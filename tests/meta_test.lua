@@ -76,7 +76,7 @@ local function methods_of(object)
   return getmetatable(object).__index
 end
 
--- Returns the upvalue of a function with that name.
+-- Returns the upvalue of `f` that is named `wanted`; raises if there is none.
 local function upvalue(f, wanted)
   for index = 1, 255 do
     local name, value = debug.getupvalue(f, index)
@@ -86,7 +86,7 @@ local function upvalue(f, wanted)
   error("no upvalue " .. wanted)
 end
 
--- Returns the methods of every class, by the class's name, and the objects of a served request.
+-- Returns the methods of every class, by the name of the class; and the objects of a served request, by name.
 local function gather()
   local all, seen = {}, {}
   local function add(name, object)
@@ -129,7 +129,7 @@ local function gather()
   app:get("/", function(_, res) return res:status(201):header("X-Seen", "yes"):send "seen" end)
   loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
-    t.ok(web.compress and web.log) -- loaded when they are first used
+    t.ok(web.compress and web.log) -- both modules are loaded when they are first used
     add("lio.Listener", listener)
     local udp <close> = assert(net.udp("127.0.0.1", 0))
     add("lio.Udp", udp)
@@ -176,7 +176,7 @@ local function native_names()
     local text = read_file(t.root .. "src/" .. one[1])
     local list = text:match("const " .. one[2] .. ": [^=]+=[%s%w!]*([%[{].-[%]}]);")
     assert(list, one[1] .. " has no " .. one[2])
-    -- `step`, `module::step`, `name = step` or `name: FUNCTION`.
+    -- An entry is `step`, `module::step`, `name = step` or `name: FUNCTION`.
     for entry in list:sub(2, -2):gsub(",%s*$", ""):gmatch "[^,]+" do
       local path = assert(entry:match "^%s*([%w_:]+)", entry)
       names[#names + 1] = path:gsub(":$", ""):match "[%w_]+$"
@@ -198,7 +198,7 @@ local SHOW <const> = [[
   local function show_all(module, values) for name, value in pairs(values) do show(module, name, value) end end
 ]]
 
--- Returns a function with that number of parameters.
+-- Returns a function with `parameters` parameters; "..." means a variable number.
 local function stand_in(parameters)
   if parameters == "..." then return function(...) return ... end end
   local names = {}
@@ -206,8 +206,8 @@ local function stand_in(parameters)
   return load("return function(" .. table.concat(names, ", ") .. ") end")()
 end
 
--- Returns substitutes for the functions of the modules and classes that exist only in services, by name. A substitute
--- has the same number of parameters.
+-- Returns substitutes for the functions that exist only in services, by the name of their module or class. A substitute
+-- has as many parameters as its function.
 local function in_services()
   local out, err, code = kit.system {
     services = { alone = SHOW .. "show_all('ltask.exclusive', require 'ltask.exclusive') return {}" },
@@ -232,10 +232,10 @@ local function in_services()
   return all
 end
 
--- Fields of `ltask` that do not exist before they are assigned, or not in services.
+-- Fields of `ltask` that do not exist until they are assigned, or that do not exist in services.
 local ASSIGNED <const> = { signal_handler = true, on_idle = true, start = true }
 
--- Returns the module by that name, or the table of its substitutes.
+-- Returns the module `name`, or the table of its substitutes.
 local function module_of(name)
   return instances and instances[name] or require(name)
 end
@@ -252,7 +252,7 @@ t.test("the test has an instance of every class", function()
   end
 end, { leaks = true })
 
-t.test("every module of the library has definitions, and no other", function()
+t.test("every public module has definitions, and every definition has a module", function()
   local there = { skynet = true, ["lio.http.client"] = true, ["lio.net.driver"] = true }
   local native = read_file(t.root .. "src/modules/mod.rs"):match "const NATIVES: [^=]+= &(%b[]);"
   for name in native:gmatch '%(%s*"([%w_.]+)"' do there[name] = true end
@@ -265,18 +265,18 @@ t.test("every module of the library has definitions, and no other", function()
     pipe:close()
   end
   for name in pairs(INTERNAL) do
-    t.ok(there[name], name .. " is internal and does not exist")
+    t.ok(there[name], name .. " is listed as internal but does not exist")
     there[name] = nil
   end
   t.eq(sorted(by_name), sorted(there))
 end)
 
--- Before the tests: `net` fills itself at the first access, and `ltask.start` loads the modules that it uses.
+-- Both are loaded before the tests: `net` is filled when it is first accessed, and `ltask.start` loads other modules.
 local _ = net.listen
 require "ltask.start"
 
 for _, module in ipairs(modules) do
-  t.test(module.name .. ": definitions and functions of the module are the same", function()
+  t.test(module.name .. ": the definitions match the functions of the module", function()
     local functions, fields = defined(module.classes[1])
     local real, values = found(module_of(module.name))
     t.eq(module.classes[1].name, module.name, "the first class is the module")
@@ -287,7 +287,7 @@ for _, module in ipairs(modules) do
   for index = 2, #module.classes do
     local class = module.classes[index]
     if #class.functions > 0 then
-      t.test(class.name .. ": definitions and methods are the same", function()
+      t.test(class.name .. ": the definitions match the methods", function()
         local functions = defined(class)
         t.eq(sorted(functions), sorted((found(instances[class.name]))))
       end)
@@ -295,9 +295,9 @@ for _, module in ipairs(modules) do
   end
 end
 
-t.test("lio.NetInstance: definitions and the loop's instance are the same", function()
+t.test("lio.NetInstance: the definitions match the loop's instance", function()
   local functions = defined(classes["lio.NetInstance"])
-  -- Only the module has these.
+  -- Only the module has these three functions.
   functions.new, functions.use, functions.remote = nil, nil, nil
   local real, values = found(loop.net)
   t.eq(sorted(functions), sorted(real))
@@ -306,7 +306,8 @@ t.test("lio.NetInstance: definitions and the loop's instance are the same", func
   t.eq(sorted(own), sorted(values))
 end)
 
--- Checks that a Lua function has the parameters of its definition. Functions with `...` are not checked.
+-- Checks that the Lua function `real` has as many parameters as its definition `f`. Functions with `...` are not
+-- checked.
 local function check_parameters(label, f, real)
   local info = debug.getinfo(real, "u")
   if info.isvararg then return end
@@ -315,12 +316,12 @@ local function check_parameters(label, f, real)
   t.eq(count, info.nparams, label .. ": number of parameters")
 end
 
-t.test("definitions have the parameters of the functions", function()
+t.test("definitions have as many parameters as the functions", function()
   for _, module in ipairs(modules) do
     for index, class in ipairs(module.classes) do
       local real = index == 1 and module_of(module.name) or instances[class.name]
       for _, f in ipairs(class.functions) do
-        -- Shared with connections and datagram sockets, which have two timeouts.
+        -- Connections and datagram sockets, which have two timeouts, share this function.
         if not (class.name == "lio.Listener" and f.name == "timeout") then
           check_parameters(class.name .. "." .. f.name, f, real[f.name])
         end
@@ -329,7 +330,7 @@ t.test("definitions have the parameters of the functions", function()
   end
 end)
 
-t.test("every public function has a sentence and its parameters described in order", function()
+t.test("every public function has a description, and its parameters are described in order", function()
   for _, module in ipairs(modules) do
     for _, class in ipairs(module.classes) do
       for _, f in ipairs(class.functions) do
@@ -366,7 +367,7 @@ t.test("the options of an app are defined, with their defaults", function()
   end
 end)
 
-t.test("types that definitions mention are defined", function()
+t.test("all types that the definitions mention are defined", function()
   local known = {}
   for _, module in ipairs(modules) do
     for _, alias in ipairs(module.aliases) do known[alias.name] = true end
@@ -374,7 +375,7 @@ t.test("types that definitions mention are defined", function()
   end
   local function check(label, list)
     for _, one in ipairs(list) do
-      -- Without the literals, which are not names.
+      -- String literals are removed, because they are not names.
       for name in one.type:gsub('"[^"]*"', ""):gmatch "%f[%w](%l+%.[%w_]+)" do
         t.ok(known[name], label .. " mentions " .. name)
       end

@@ -17,7 +17,7 @@ local function with_server(f)
   t.eq(code, 0, rest)
 end
 
-t.test("a job is distributed over all workers, and its parts are added", function()
+t.test("a job is distributed over all workers, and their results are added up", function()
   with_server(function(port)
     local c <close> = http.open(port)
     local r = json.decode(c:request("GET", "/primes/300000").body)
@@ -35,7 +35,7 @@ t.test("a job is distributed over all workers, and its parts are added", functio
   end)
 end)
 
-t.test("more jobs than workers wait for their turn, and pages are served meanwhile", function()
+t.test("if there are more jobs than workers, jobs wait for their turn, and pages are served meanwhile", function()
   with_server(function(port)
     local left = 8
     for i = 1, 8 do
@@ -54,7 +54,7 @@ t.test("more jobs than workers wait for their turn, and pages are served meanwhi
   end)
 end)
 
-t.test("a missing number and a too large one are refused", function()
+t.test("a request without a number, or with a number that is too large, is refused", function()
   with_server(function(port)
     local c <close> = http.open(port)
     t.eq(c:request("GET", "/primes/5000001").status, 400)

@@ -1,4 +1,4 @@
--- listen and accept: addresses, unix sockets and their files, several acceptors, no descriptors left, close.
+-- listen and accept: addresses, unix sockets and their files, several acceptors, exhausted descriptors, close.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -9,7 +9,7 @@ local socket = require "lio.socket"
 
 local function pack(...) return table.pack(...) end
 
--- Connects to a listener and shows that a byte passes both ways.
+-- Connects to `listener` at the address `...`, and checks that data arrives in both directions.
 local function exchange(listener, ...)
   local c = assert(net.connect(...))
   local s = assert(listener:accept())
@@ -53,7 +53,7 @@ netkit.test("IPv6 works as IPv4 does, and :: takes both unless v6only is set", f
   t.eq(select(3, net.connect("127.0.0.1", third)), "refused")
 end)
 
-netkit.test("accepted and connected sockets have TCP_NODELAY, and both addresses", function()
+netkit.test("accepted and connected sockets have TCP_NODELAY, and return both addresses", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local c <close> = t.ok(net.connect("127.0.0.1", port))
@@ -64,7 +64,7 @@ netkit.test("accepted and connected sockets have TCP_NODELAY, and both addresses
   t.eq({ s:peer() }, { c:sock() })
 end)
 
-netkit.test("for a port in use the result is false and a message; with reuseport two may listen", function()
+netkit.test("listen on a port in use returns false and a message; with reuseport two listeners share it", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local ok, message, code = net.listen("127.0.0.1", port)
@@ -76,7 +76,7 @@ netkit.test("for a port in use the result is false and a message; with reuseport
   t.ok(two)
 end)
 
-netkit.test("a host name is resolved; if that fails, the result is false and a message", function()
+netkit.test("listen resolves a host name; if the name cannot be resolved, it returns false and a message", function()
   local l <close> = t.ok(net.listen("localhost", 0))
   local _, port = l:address()
   exchange(l, "localhost", port)
@@ -85,7 +85,7 @@ netkit.test("a host name is resolved; if that fails, the result is false and a m
   t.ok(message:find("no.such.host.invalid", 1, true), message)
 end)
 
-t.test("listen works before the loop runs, with a name too", function()
+t.test("listen works before the loop runs, even with a host name", function()
   local l <close> = t.ok(net.listen("localhost", 0))
   t.eq((net.listen("no.such.host.invalid", 0)), false)
   loop.run(function()
@@ -94,13 +94,13 @@ t.test("listen works before the loop runs, with a name too", function()
   end)
 end)
 
-netkit.test("a unix socket: its file has the requested mode and is removed with the listener", function()
+netkit.test("the file of a unix listener has the requested mode, and is removed when the listener closes", function()
   local path = t.tmp() .. "/socket"
   local l = t.ok(net.listen("unix:" .. path, nil, { mode = tonumber("600", 8) }))
   t.eq(mode_of(path), "600")
   t.eq({ l:address() }, { path, "path", "unix" })
   exchange(l, "unix:" .. path)
-  t.eq(select(3, net.listen("unix:" .. path)), "in use", "a socket listens on it")
+  t.eq(select(3, net.listen("unix:" .. path)), "in use", "a listener uses the path")
   exchange(l, "unix:" .. path)
   l:close()
   t.eq(exists(path), false)
@@ -130,7 +130,7 @@ netkit.test("an abstract unix socket has no file", function()
   exchange(l, name)
 end)
 
-netkit.test("for an impossible unix path the result is false and a message, and no file is left", function()
+netkit.test("listen on an invalid unix path returns false and a message, and leaves no file", function()
   local dir = t.tmp()
   t.eq(select(3, net.listen("unix:" .. dir .. "/" .. ("x"):rep(120))), "too long")
   t.eq(select(3, net.listen("unix:" .. dir .. "/no/such/folder")), "not found")
@@ -139,7 +139,7 @@ netkit.test("for an impossible unix path the result is false and a message, and 
   t.eq(exists(dir .. "/s"), false)
 end)
 
-netkit.test("a socket that listens already is taken over", function()
+netkit.test("listen accepts a socket that is listening already", function()
   local s = t.ok(socket.create "tcp")
   t.ok(s:bind("127.0.0.1", 0))
   t.ok(s:listen())
@@ -155,7 +155,7 @@ netkit.test("misuse raises", function()
   t.raises("bad argument #1 to 'accept'", net.accept, {})
 end)
 
-netkit.test("several acceptors are served in the order of their calls", function()
+netkit.test("several tasks in accept get connections in the order of their calls", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local order, waits, clients = {}, {}, {}
@@ -172,7 +172,7 @@ netkit.test("several acceptors are served in the order of their calls", function
   t.eq(order, { 1, 2, 3 })
 end)
 
-netkit.test("if the first of several acceptors is killed, the next one accepts", function()
+netkit.test("if the first of several tasks in accept is killed, the next task accepts", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local first = loop.fork(function() l:accept() end)
@@ -197,7 +197,7 @@ netkit.test("close wakes all tasks that wait in accept", function()
   t.eq(pack(l:address()), { nil, "closed", "closed", n = 3 })
 end)
 
-netkit.test("accept has a timeout if one is set", function()
+netkit.test("accept fails after the timeout of the listener", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   l:timeout(0.02)
   t.eq(pack(l:accept()), { false, "timeout", "timeout", n = 3 })
@@ -215,14 +215,14 @@ netkit.test("all connections in the backlog are accepted after one readiness eve
   local _ <close> = netkit.closing(table.unpack(clients))
 end)
 
--- Seconds of CPU that a child has used; the system's clock has steps of 0.01.
+-- Returns the CPU time that a child has used, in seconds, with a resolution of 0.01 s.
 local function cpu_of(child)
   local f <close> = assert(io.open(("/proc/%d/stat"):format(child.pid)))
   local user, system = f:read "a":match("^.*%) %S" .. (" %S+"):rep(10) .. " (%d+) (%d+)")
   return (user + system) / 100
 end
 
-t.test("out of descriptors: all clients are served, little CPU, one line in the log", function()
+t.test("a server without free descriptors uses little CPU, logs one line, and serves all clients later", function()
   local script = t.write(t.tmp() .. "/server.lua", [[
     local loop, net = require "lio.loop", require "lio.net"
     io.stdout:setvbuf "no"
@@ -244,11 +244,11 @@ t.test("out of descriptors: all clients are served, little CPU, one line in the 
     for i = 1, 200 do clients[i] = t.ok(net.connect("127.0.0.1", port)) end
     local _ <close> = netkit.closing(table.unpack(clients))
     child:expect "accepting pauses"
-    -- The server is full for a second, and uses no CPU then.
+    -- During this second the server has no free descriptor; it must use almost no CPU.
     local cpu = cpu_of(child)
     loop.sleep(1)
     cpu = cpu_of(child) - cpu
-    t.ok(cpu < 0.15, "it used " .. cpu .. " s of CPU")
+    t.ok(cpu < 0.15, "the server used " .. cpu .. " s of CPU")
     for i = 1, 200 do
       waits[i] = netkit.promise(function()
         clients[i]:send("client " .. i .. "\n")
@@ -260,11 +260,11 @@ t.test("out of descriptors: all clients are served, little CPU, one line in the 
     for i = 1, 200 do t.eq(waits[i](), "client " .. i) end
   end, 30)
   child:kill "TERM"
-  t.eq(child:all(), "", "one line tells of the pause, and it is read")
+  t.eq(child:all(), "", "the server wrote only one line about the pause")
   t.eq(child:close(), 0)
 end)
 
-t.test("bind opens a socket that another listen takes; an error names the wrong argument", function()
+t.test("listen accepts a socket that bind has opened; the error for a wrong argument names it", function()
   local s = assert(net.bind("127.0.0.1", 0))
   local _, port = s:info "socket":value()
   local taken, message, code = net.bind("127.0.0.1", port)
@@ -280,8 +280,8 @@ t.test("bind opens a socket that another listen takes; an error names the wrong 
   end)
 end)
 
--- Regression: EMFILE closed the listener forever: its waiter was never woken, and later clients were refused.
-t.test("after running out of descriptors a listener accepts all clients that wait, and later ones", function()
+-- Regression: EMFILE closed the listener: the task in accept was never woken, and later clients were refused.
+t.test("after a lack of descriptors a listener accepts all waiting clients, and later clients", function()
   local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 32; exec " .. t.lio() .. " "
     .. t.quote(t.write(t.tmp() .. "/server.lua", [[
       local loop, net = require "lio.loop", require "lio.net"
@@ -325,7 +325,7 @@ netkit.test("a spurious readiness event leaves the listener open", function()
   t.eq({ s:peer() }, { c:sock() })
 end)
 
--- Regression: the error of its accept closed the listener.
+-- Regression: when accept failed because of a reset connection, the listener was closed.
 netkit.test("a connection that is reset in the backlog leaves the listener open", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
@@ -341,9 +341,9 @@ netkit.test("a connection that is reset in the backlog leaves the listener open"
   until found
 end)
 
--- Regression: with a backlog of 5 they waited 3 s for retransmitted SYNs.
+-- Regression: with a backlog of 5, the clients waited 3 s for retransmitted SYNs.
 netkit.test("forty clients that connect at once do not wait for a retransmitted SYN", function()
-  -- The system sends a SYN again after a second. A busy machine may make one round slow, but not every round.
+  -- The system retransmits a SYN after one second. A busy machine may make one round slow, but not every round.
   local fastest = math.huge
   for _ = 1, 10 do
     local l <close> = t.ok(net.listen("127.0.0.1", 0))

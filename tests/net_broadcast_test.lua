@@ -5,7 +5,7 @@ local loop = require "lio.loop"
 local net = require "lio.net"
 local socket = require "lio.socket"
 
--- `count` connections of this VM, and their peers.
+-- Returns a list of `count` connections, and a list of their peers.
 local function pairs_of(count)
   local near, far = {}, {}
   for i = 1, count do
@@ -21,7 +21,7 @@ local function close(...)
   end
 end
 
-local BIG <const> = ("0123456789abcdef"):rep(512 * 1024) -- 8 MiB: more than a pair of sockets takes
+local BIG <const> = ("0123456789abcdef"):rep(512 * 1024) -- 8 MiB: more than the buffers of a socket pair can hold
 
 local function test(name, f)
   t.test(name, function() loop.run(f) end)
@@ -37,7 +37,7 @@ test("every connection gets the message, even while nothing is read", function()
   close(near, far)
 end)
 
-test("the loop sends the bytes that do not fit, in order, before the later messages of a task", function()
+test("bytes that the socket buffer cannot hold are sent by the loop, before a task's later messages", function()
   local near, far = pairs_of(3)
   t.eq({ net.broadcast(near, BIG, 100 * #BIG) }, { 3 })
   t.eq({ net.broadcast(near, "second\n", 100 * #BIG) }, { 3 })
@@ -60,7 +60,7 @@ test("the loop sends the bytes that do not fit, in order, before the later messa
   close(near, far)
 end)
 
-test("a closed connection and one with a closed peer are reported, and the others get the message", function()
+test("closed connections and connections with a closed peer are reported; the others get the message", function()
   local near, far = pairs_of(4)
   near[1]:close()
   far[2]:close()
@@ -96,7 +96,7 @@ test("a peer that does not read uses at most the limit, and gets whole messages"
   end
   while read < 2000 do loop.wait(near) end
   t.ok(full > 0 and taken > 0, full .. " " .. taken)
-  -- The messages that it did not get are missing as a whole.
+  -- The second peer gets exactly the messages that were not reported as full, each of them whole.
   loop.fork(function() near[2]:send "end\n" end)
   local got = 0
   while true do
@@ -109,7 +109,7 @@ test("a peer that does not read uses at most the limit, and gets whole messages"
   close(near, far)
 end)
 
-test("short messages count with the memory that keeps them", function()
+test("for short messages the limit counts the memory that they occupy, not only their bytes", function()
   local near, far = pairs_of(1)
   t.eq({ net.broadcast(near, BIG) }, { 1 })
   local before = 0
@@ -160,12 +160,12 @@ test("all connections share one copy of a message", function()
   local near, far = pairs_of(100)
   local before = resident()
   t.eq({ net.broadcast(near, BIG) }, { 100 })
-  -- A copy for each would be 800 MiB.
+  -- One copy for each connection would be 800 MiB.
   t.ok(resident() - before < 100 * 1024 * 1024, resident() - before)
   close(near, far)
 end)
 
-test("a wrong connection, text or limit raises, and nothing is sent", function()
+test("a wrong connection, message or limit raises, and nothing is sent", function()
   local near, far = pairs_of(1)
   local function refused(...)
     local ok, message = pcall(net.broadcast, ...)

@@ -9,7 +9,8 @@ local socket = require "lio.socket"
 
 local function pack(...) return table.pack(...) end
 
--- A listener whose backlog is full: a client that connects now waits, as with a host that drops packets.
+-- Opens a listener and fills its backlog: a further client waits, as with a host that drops packets. Returns the port
+-- and an object that closes the sockets.
 local function black_hole()
   local s = t.ok(socket.create "tcp")
   t.ok(s:bind("127.0.0.1", 0))
@@ -24,7 +25,7 @@ local function black_hole()
   return port, netkit.closing(table.unpack(fillers))
 end
 
-netkit.test("for a refused port the result is false, a message and a code", function()
+netkit.test("connect to a port that refuses returns false, a message and a code", function()
   local ok, message, code = net.connect("127.0.0.1", netkit.dead_port())
   t.eq({ ok, code }, { false, "refused" })
   t.ok(message:find "^connect: .*refused", message)
@@ -53,7 +54,7 @@ netkit.test("names that the resolver refuses are failures, not errors", function
   end
 end)
 
-netkit.test("for an address without a route or family the result is false and a message", function()
+netkit.test("connect to an address without a route or a family returns false and a message", function()
   local ok, message, code = net.connect("255.255.255.255", 80)
   t.eq(ok, false)
   t.ok(message:find "^connect: ", message)
@@ -63,8 +64,8 @@ end)
 netkit.test("localhost: ::1 refuses, 127.0.0.1 listens, and the connection is made at once", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
-  -- The attempt for the second address starts after 0.25 s, or when the first one fails. A busy machine may be slow
-  -- once.
+  -- The attempt for the second address starts after 0.25 s, or as soon as the first attempt fails. A busy machine may
+  -- make some rounds slow, but not every round.
   local fastest = math.huge
   for _ = 1, 20 do
     local before = lio.now()
@@ -73,7 +74,7 @@ netkit.test("localhost: ::1 refuses, 127.0.0.1 listens, and the connection is ma
     t.eq({ c:peer() }, { "127.0.0.1", port, "inet" })
     if fastest < 0.2 then break end
   end
-  t.ok(fastest < 0.2, "it waited for the second address")
+  t.ok(fastest < 0.2, "each connect waited before it tried the second address")
 end)
 
 netkit.test("localhost: 127.0.0.1 refuses, ::1 listens, and the connection is made at once", function()
@@ -81,7 +82,7 @@ netkit.test("localhost: 127.0.0.1 refuses, ::1 listens, and the connection is ma
   local _, port = l:address()
   local c, message = net.connect("localhost", port)
   if not c then
-    -- localhost may be IPv4 only in this machine's files; then it is refused.
+    -- If this machine has only an IPv4 address for localhost, the connection is refused.
     t.eq(net.resolve "localhost", { "127.0.0.1" }, message)
     return
   end
@@ -93,7 +94,7 @@ netkit.test("if every address refuses, the failure is 'refused'", function()
   t.eq(select(3, net.connect("localhost", netkit.dead_port())), "refused")
 end)
 
-netkit.test("opts.timeout ends a connect without an answer, and no socket stays open", function()
+netkit.test("opts.timeout ends a connect that is not answered, and no socket stays open", function()
   local port, _ <close> = black_hole()
   local before = lio.now()
   local ok, message, code = net.connect("127.0.0.1", port, { timeout = 0.05 })
@@ -112,7 +113,7 @@ netkit.test("a killed connect closes its socket", function()
   t.eq(select(2, t.descriptors()), before)
 end)
 
-netkit.test("many tasks connect at once, each to its own listener", function()
+netkit.test("many tasks can connect at once, each to its own listener", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local server = net.serve(l, function(c) c:send(c:recv "line", "\n") end)
@@ -128,7 +129,7 @@ netkit.test("many tasks connect at once, each to its own listener", function()
   server:stop()
 end)
 
-netkit.test("a unix socket: connected, refused, not found", function()
+netkit.test("connect to a unix socket succeeds, or fails with a code for the reason", function()
   local path = t.tmp() .. "/s"
   local l = t.ok(net.listen("unix:" .. path))
   local c <close> = t.ok(net.connect("unix:" .. path))
@@ -156,13 +157,13 @@ netkit.test("resolve returns a numeric address in its usual form", function()
   t.eq(net.resolve "0:0:0:0:0:0:0:1", { "::1" })
 end)
 
-netkit.test("resolve returns a list that the caller may change, the second time from the cache", function()
+netkit.test("resolve returns a list that the caller may change, even if the list comes from the cache", function()
   local first = t.ok(net.resolve "localhost")
   t.ok(#first >= 1)
   local copy = table.move(first, 1, #first, 1, {})
   first[1] = "changed"
   local co, waited = loop.running(), true
-  -- Without a wait no other task can run in between.
+  -- This task runs only if `resolve` waits, which it must not do.
   loop.fork(function() if waited then loop.interrupt(co, "it waited") end end)
   t.eq(net.resolve "localhost", copy)
   waited = false
@@ -179,13 +180,13 @@ netkit.test("tasks that resolve one name at once share one query, even when one 
   for i = 1, 5 do t.eq(waits[i](), "unresolved") end
 end)
 
-netkit.test("resolve takes a time limit", function()
+netkit.test("resolve has an optional time limit", function()
   local list, _, code = net.resolve("slow.invalid", 0)
   t.is_nil(list)
   t.ok(code == "timeout" or code == "unresolved", code)
 end)
 
-netkit.test("wrap makes a connection of a socket, which is closed then", function()
+netkit.test("wrap turns a socket into a connection, and closes the socket object", function()
   local left, right = socket.pair()
   local a <close> = t.ok(net.wrap(left))
   local b <close> = t.ok(net.wrap(right))
@@ -205,11 +206,11 @@ netkit.test("a socket that the selector refuses is closed at once", function()
   local before = select(2, t.descriptors())
   t.eq(pack(stream.new(sel, left)), { nil, "event_add: selector is closed", "closed", n = 3 })
   t.eq(select(2, t.descriptors()), before - 1)
-  t.is_nil(right:recv(), "its peer sees the end")
+  t.is_nil(right:recv(), "the peer gets the end of the stream")
   right:close()
 end)
 
-netkit.pair_test("wait_closed notices a peer that closes an idle connection", function(a, b)
+netkit.pair_test("wait_closed returns when the peer closes an idle connection", function(a, b)
   local over = netkit.promise(function() return pack(a:wait_closed()) end)
   netkit.settle()
   b:close()
@@ -217,7 +218,7 @@ netkit.pair_test("wait_closed notices a peer that closes an idle connection", fu
   t.eq(pack(a:wait_closed()), { true, n = 1 })
 end)
 
-netkit.pair_test("wait_closed ends after its time, and works beside a recv", function(a, b)
+netkit.pair_test("wait_closed ends after its timeout, and may run while another task is in recv", function(a, b)
   t.eq(pack(a:wait_closed(0.02)), { nil, "timeout", "timeout", n = 3 })
   local over = netkit.promise(function() return a:wait_closed() end)
   local got = netkit.promise(function() return a:recv "all" end)
@@ -236,8 +237,8 @@ netkit.pair_test("wait_readable returns when bytes have arrived, and does not re
   t.eq(b:recv(), "here")
 end)
 
--- An address without an answer: a listener with a full queue accepts no further connection.
-netkit.test("closing the attempt ends a connect that waits, at every stage", function()
+-- A listener whose backlog is full does not answer further connection requests.
+netkit.test("closing the attempt ends a connect while it resolves the name and while it connects", function()
   local full = assert(socket.create "tcp")
   assert(full:bind("127.0.0.1", 0))
   assert(full:listen(0))
@@ -268,7 +269,7 @@ netkit.test("closing the attempt ends a connect that waits, at every stage", fun
   full:close()
 end)
 
--- Regression: it returned success.
+-- Regression: connect returned success.
 netkit.test("connecting to a port without a listener fails with code refused", function()
   local ok, message, code = net.connect("127.0.0.1", netkit.dead_port())
   t.eq({ ok, code }, { false, "refused" })
@@ -277,7 +278,7 @@ end)
 
 -- Regression: connect and listen raised instead of returning false and a message, blocked the thread and leaked the
 -- socket.
-netkit.test("a name that cannot be resolved is a failure without a blocked thread or an open socket", function()
+netkit.test("if a name cannot be resolved the call fails, blocks no thread and leaves no socket open", function()
   local before, ticks = select(2, t.descriptors()), 0
   local ticking = loop.fork(function() while true do loop.sleep(0) ticks = ticks + 1 end end)
   for _, call in ipairs { net.connect, net.listen } do

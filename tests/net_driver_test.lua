@@ -1,5 +1,5 @@
--- `lio.net.driver`: the functions of the loop for protocol code and for the code that runs it. The driver is that of
--- `lio.loop`, unless a test makes one.
+-- `lio.net.driver`: the functions of the loop for protocol code, and for the code that runs the loop. The tests use the
+-- driver of `lio.loop`, unless they create another driver.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -11,7 +11,7 @@ local socket = require "lio.socket"
 
 local driver <const> = drivers.of(loop.net)
 
-t.test("the driver of an instance is that of the module, once the module has the instance", function()
+t.test("once the module lio.net has an instance, both have the same driver", function()
   t.ok(net.listen)
   t.eq(drivers.of(net), driver)
   t.eq(driver.net, loop.net)
@@ -23,7 +23,7 @@ t.test("each driver has its own instance", function()
   local other = drivers.new(selector, scheduler)
   t.eq(drivers.of(other.net), other)
   t.ok(other.net ~= driver.net)
-  -- Nothing to check: the scheduler has no function for it.
+  -- Does nothing, because the scheduler has no `check_loop`.
   other:check_loop "x"
 end)
 
@@ -35,7 +35,7 @@ netkit.test("a wait on a token gets the value of its wakeup", function()
   t.eq(got(), "value")
 end)
 
-netkit.test("a wait on a token ends after its seconds", function()
+netkit.test("a wait on a token ends after its timeout", function()
   t.eq(driver:wait(driver:new_token(), 0.01), "timeout")
   t.eq(driver:wait(driver:new_token(), -1), "timeout")
 end)
@@ -47,7 +47,7 @@ netkit.test("sleep waits for the given time, and round_time is the time of the r
   t.ok(driver.round_time >= before and driver.round_time <= lio.now())
 end)
 
-netkit.test("hooks run before each wait and after the events, deferred functions after them", function()
+netkit.test("hooks run before each wait and after the events, and deferred functions run after the hooks", function()
   local order = {}
   local hooks = {}
   function hooks.before_wait() order[#order + 1] = "before" end
@@ -62,7 +62,7 @@ netkit.test("hooks run before each wait and after the events, deferred functions
   t.eq(order, { "before", "after", "deferred" })
 end)
 
-netkit.pair_test("an event handler gets the events of its connection and passes them on", function(a, b)
+netkit.pair_test("an event handler gets the events of its connection, and may pass them to the driver", function(a, b)
   local handler, seen = {}, 0
   function handler.on_events(_, events)
     seen = seen | events
@@ -80,7 +80,7 @@ netkit.pair_test("an event handler gets the events of its connection and passes 
   t.eq({ b:recv "line", seen }, { "directly", 0 })
 end)
 
-netkit.pair_test("a function of flush_later runs before the queue is sent", function(a, b)
+netkit.pair_test("the function that flush_later gets runs before the queue is sent", function(a, b)
   local called
   driver:flush_later(a, function() called = a:send "queued\n" end)
   t.is_nil(called)
@@ -88,7 +88,7 @@ netkit.pair_test("a function of flush_later runs before the queue is sent", func
   t.eq(called, true)
 end)
 
-netkit.pair_test("a wait for a connection ends when it is ready or woken, and after its seconds", function(a, b)
+netkit.pair_test("a wait for a connection ends when it is ready or woken, or after the timeout", function(a, b)
   t.ok(b:arm(1))
   t.eq(driver:wait_readable(b, 0.01), "timeout")
   t.ok(b:arm(1))
@@ -134,7 +134,7 @@ netkit.test("a timer calls the method of its value", function()
   t.eq(driver:wait(token), "expired")
 end)
 
-netkit.test("describe names what a task waits for", function()
+netkit.test("describe returns a description of what a token's task waits for", function()
   local a, b = netkit.pair()
   local _ <close> = netkit.closing(a, b)
   loop.fork(function() b:recv() end)

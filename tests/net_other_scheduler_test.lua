@@ -1,5 +1,5 @@
--- lio.net on another scheduler: `net.new` needs only wait, wakeup, fork and running, which the service library of an
--- actor system has. Also tests two instances in one VM, each with its own connections.
+-- lio.net on another scheduler: `net.new` needs only the functions wait, wakeup, fork and running, which every actor
+-- system provides. Also tests two instances in one VM, each with its own connections.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -8,7 +8,7 @@ local net = require "lio.net"
 local drivers = require "lio.net.driver"
 local socket = require "lio.socket"
 
--- A scheduler of thirty lines, with nothing optional. `interrupt` makes a wait raise.
+-- Returns a scheduler with only the required functions, a function that runs it, and one that makes a wait raise.
 local function tiny_scheduler()
   local ready, waiting, raising = {}, {}, {}
   local sched = {}
@@ -40,7 +40,7 @@ local function tiny_scheduler()
     raising[token] = problem
     return sched.wakeup(token)
   end
-  -- Runs tasks and I/O until `f`, the main task, has returned; 10 s at most.
+  -- Runs tasks and I/O until the main task `f` has returned; raises after 10 s.
   local function run(api, f)
     local result
     sched.fork(function() result = table.pack(xpcall(f, debug.traceback)) end)
@@ -140,7 +140,7 @@ test("datagrams", function(api)
   t.eq((u:recvfrom()), "x")
 end)
 
-t.test("two instances in one VM: a method goes to the instance of its connection", function()
+t.test("with two instances in one VM, a method uses the instance of its connection", function()
   local selector <close> = lio.create()
   local sched, run = tiny_scheduler()
   local other = net.new(selector, sched)
@@ -166,7 +166,7 @@ t.test("two instances in one VM: a method goes to the instance of its connection
     t.eq(b:recv "line", "of the other")
   end)
   t.eq({ mine:is_closed(), theirs:is_closed() }, { true, true })
-  -- And the loop's connections once more, after the other instance has run.
+  -- The loop's connections still work after the other instance has run.
   netkit.run(function()
     local a, b = netkit.pair()
     local _ <close> = netkit.closing(a, b)

@@ -1,5 +1,5 @@
--- `lio.service`, `lio.net` and `net.remote` in a foreign ltask, of either generation: the imitation in
--- tests/kit/plain_ltask.lua has only the documented names, and refuses every module of our scheduler.
+-- `lio.service`, `lio.net` and `net.remote` in another implementation of ltask, of either generation. The substitute in
+-- tests/kit/plain_ltask.lua has only the documented names, and refuses every module of lio's scheduler.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -11,12 +11,12 @@ local head <const> = [[
   ]] .. kit.say .. [[
   local path = package.searchpath("lio.service", package.path)
   local load_service = assert(loadfile(path))
-  -- `...`: the arguments of the service.
+  -- Spawns the loop's service; `...` are its arguments.
   local function spawn_io(...)
     local args = table.pack(...)
     return system.spawn(function() return load_service(table.unpack(args, 1, args.n)) end, true)
   end
-  -- Each service has its own copy.
+  -- Each service gets its own copy of the modules.
   local function remote(io, ltask)
     for name in pairs(package.loaded) do
       if name:find "^lio%.net%.remote" then package.loaded[name] = nil end
@@ -52,7 +52,7 @@ local function both(name, body, out)
   end
 end
 
-both("an echo server in one service, its client in another, the loop in a third", [[
+both("an echo server, its client and the loop may be in three services", [[
   local io = spawn_io()
   local listening
   system.spawn(function(ltask)
@@ -104,7 +104,7 @@ for kind, how in pairs {
           local c = ltask.call(io, "connect", "127.0.0.1", port)
           ltask.fork(function() ltask.call(io, "recv", c) end)
           ltask.call(io, "send", c, "here")
-          -- Its answer comes after the two requests that wait have begun.
+          -- When this call returns, the accept and the recv above are waiting in `io`.
           ltask.call(io, "sock", c)
         end,
       }
@@ -121,7 +121,7 @@ for kind, how in pairs {
   ]], { "here", "nil" })
 end
 
-both("a connection goes to the loop's own function by transfer", [[
+both("transfer passes a connection to a function in the loop's own service", [[
   local io = spawn_io()
   main(function(ltask)
     local net = remote(io, ltask)
@@ -141,7 +141,7 @@ both("a connection goes to the loop's own function by transfer", [[
   end)
 ]], { "first", "true", "second!" })
 
-both("a script of the service has lio.loop, lio.net and lio.webserver, and quits", [[
+both("a script of the loop's service can use lio.loop, lio.net and lio.webserver, and can quit", [[
   local script = os.getenv "SCRIPT" or os.tmpname()
   local f = io.open(script, "w")
   f:write [=[

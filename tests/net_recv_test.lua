@@ -1,4 +1,4 @@
--- Connection:recv: every form, its limits, ends, timeouts, and several receivers. Over TCP on 127.0.0.1.
+-- Connection:recv in every form: limits, the end of the stream, timeouts, several receivers. Over TCP on 127.0.0.1.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -8,7 +8,7 @@ local net = require "lio.net"
 local socket = require "lio.socket"
 local task = require "lio.task"
 
--- Sends the bytes one at a time, each in a separate packet that has arrived before the next.
+-- Sends the bytes one at a time, each in a separate packet. A byte is sent after the previous byte has arrived.
 local function drip(c, bytes)
   for i = 1, #bytes do
     t.ok(c:send(bytes:sub(i, i)))
@@ -18,7 +18,7 @@ end
 
 local function pack(...) return table.pack(...) end
 
-netkit.pair_test("recv returns the available bytes, at least one", function(a, b)
+netkit.pair_test("recv returns the available bytes, and waits for at least one byte", function(a, b)
   a:send "hello"
   t.eq(pack(b:recv()), { "hello", n = 1 })
   local got = netkit.promise(function() return b:recv() end)
@@ -69,7 +69,7 @@ netkit.pair_test("lines are the same if they arrive byte by byte", function(a, b
   t.eq(got(), { "one", "", "x" })
 end)
 
-netkit.pair_test("a line without its end gives nil, closed, and the received part", function(a, b)
+netkit.pair_test("for a line without its end, recv returns nil, closed, and the received part", function(a, b)
   a:send "whole\npart"
   a:close()
   t.eq(b:recv "line", "whole")
@@ -81,7 +81,7 @@ netkit.pair_test("the limit of a line is exact: CR and LF do not count", functio
   t.eq(b:recv("line", 5), "12345")
   t.eq(b:recv("line", 5), "12345")
   t.eq(pack(b:recv("line", 5)), { nil, "too long", nil, "too long", n = 4 })
-  t.eq(pack(b:recv("line", 5)), { nil, "too long", nil, "too long", n = 4 }, "it stays buffered")
+  t.eq(pack(b:recv("line", 5)), { nil, "too long", nil, "too long", n = 4 }, "the line stays buffered")
   t.eq(b:recv("line", 6), "123456")
 end)
 
@@ -100,7 +100,7 @@ netkit.pair_test("a line is too long as soon as its end cannot be within the lim
   t.eq(got(), "too long")
 end)
 
-netkit.pair_test("until takes any delimiter, even one that comes in pieces", function(a, b)
+netkit.pair_test("until takes any delimiter, even if the delimiter arrives in pieces", function(a, b)
   local got = netkit.promise(function()
     return { b:recv("until", "--end--"), b:recv("until", ";"), b:recv("until", "\0\0") }
   end)
@@ -108,7 +108,7 @@ netkit.pair_test("until takes any delimiter, even one that comes in pieces", fun
   t.eq(got(), { "--en", "b", "c\0d" })
 end)
 
-netkit.pair_test("a delimiter is found wherever it is split", function(a, b)
+netkit.pair_test("a delimiter that is split between packets at any position is found", function(a, b)
   local delimiter = "\r\n\r\n"
   for at = 0, #delimiter do
     local message = "head" .. delimiter .. "body"
@@ -125,7 +125,7 @@ netkit.pair_test("the limit of until is exact, for delimiters of any length", fu
   t.eq(b:recv("until", "==", 3), "123")
   t.eq(select(2, b:recv("until", "==", 3)), "too long")
   t.eq(b:recv("until", "==", 4), "1234")
-  -- A delimiter that begins before the limit may still end the message.
+  -- "xx" is within the limit; whether the delimiter follows is known only when its last byte has arrived.
   local got = netkit.promise(function() return b:recv("until", "abc", 3) end)
   drip(a, "xxabc")
   t.eq(got(), "xx")
@@ -134,7 +134,7 @@ netkit.pair_test("the limit of until is exact, for delimiters of any length", fu
   t.eq(got(), "too long")
 end)
 
-netkit.pair_test("after a timeout another delimiter is searched from the start", function(a, b)
+netkit.pair_test("after a timeout the buffered bytes are searched from the start for another delimiter", function(a, b)
   a:send "key=value"
   b:timeout(0.02)
   t.eq(select(2, b:recv("until", "\n\n\n")), "timeout")
@@ -159,7 +159,7 @@ netkit.pair_test("the limit of all is exact", function(a, b)
   t.eq(b:recv("all", 5), "12345")
 end)
 
-netkit.pair_test("forms may be mixed; any of them gets the buffered bytes", function(a, b)
+netkit.pair_test("forms of recv may be mixed; each form gets the buffered bytes first", function(a, b)
   a:send "GET /\r\nHost: x\r\n\r\nbody and more"
   t.eq(b:recv "line", "GET /")
   t.eq(b:recv("until", "\r\n\r\n"), "Host: x")
@@ -174,7 +174,7 @@ netkit.pair_test("long lines and big blocks arrive whole", function(a, b)
   t.eq(b:recv(#block) == block, true)
 end)
 
-netkit.pair_test("after a timeout the received bytes stay, and the connection works", function(a, b)
+netkit.pair_test("after a timeout the received bytes stay buffered, and the connection works", function(a, b)
   b:timeout(0.03)
   local before = lio.now()
   t.eq(pack(b:recv()), { nil, "timeout", nil, "timeout", n = 4 })
@@ -220,7 +220,7 @@ netkit.pair_test("a receiver that starts after another one was woken does not ov
   local first = netkit.promise(function() return b:recv(2) end)
   netkit.settle()
   a:send "1122"
-  -- Runs in the round in which the first one's wakeup is queued, and so before it does.
+  -- The second receiver runs in the round in which the first one's wakeup is queued, and so before the first one runs.
   local second = netkit.promise(function() return b:recv(2) end)
   t.eq(first(), "11")
   t.eq(second(), "22")
@@ -242,8 +242,8 @@ netkit.pair_test("a receiver killed between its wakeup and its run loses no byte
   local second = netkit.promise(function() return b:recv() end)
   netkit.settle()
   a:send "kept"
-  -- This task is queued before the loop waits for I/O, so it runs when the receiver has been woken; a yield puts it in
-  -- front of the receiver.
+  -- The yield queues this task before the loop polls for I/O and wakes the receiver. This task therefore runs after the
+  -- wakeup but before the receiver.
   coroutine.yield()
   t.eq(task.is_waiting(b), false, "the receiver was woken")
   t.ok(loop.kill(first))
@@ -287,7 +287,7 @@ netkit.pair_test("a time limit that is set while a receiver waits counts from th
   t.eq(patient(), "late")
 end)
 
-netkit.pair_test("a receive that would queue where it cannot wait raises", function(a, b)
+netkit.pair_test("recv raises if it would have to queue in a place where it cannot wait", function(a, b)
   local first = netkit.promise(function() return b:recv() end)
   netkit.settle()
   for _ = 1, 2 do
@@ -312,7 +312,7 @@ netkit.pair_test("after an interrupted receiver the next one continues", functio
   t.eq({ ok, problem }, { false, "enough" })
 end)
 
-netkit.pair_test("a receiver that queues has a timeout too", function(a, b)
+netkit.pair_test("a receiver that is queued behind another receiver has a timeout too", function(a, b)
   b:timeout(0.05)
   local first = netkit.promise(function() return b:recv(100) end)
   local second = netkit.promise(function() return b:recv(1) end)
@@ -323,7 +323,7 @@ netkit.pair_test("a receiver that queues has a timeout too", function(a, b)
   t.eq(b:recv(), "z")
 end)
 
-netkit.pair_test("misuse raises with the call's name and the argument's number", function(a, b)
+netkit.pair_test("misuse raises an error with the call's name and the argument's number", function(a, b)
   t.raises("bad argument #2 to 'recv'", net.recv, b, "lines")
   t.raises("bad argument #2 to 'recv'", net.recv, b, -1)
   t.raises("bad argument #3 to 'recv'", net.recv, b, "until", "")
@@ -333,7 +333,7 @@ netkit.pair_test("misuse raises with the call's name and the argument's number",
   t.raises("to 'recv'", net.recv, b, "lines")
   t.eq(waiting(), "x")
   a:send "y"
-  t.eq(b:recv(), "y", "the turn was given back")
+  t.eq(b:recv(), "y", "the failed calls do not hold the connection")
 end)
 
 netkit.pair_test("a peer that sends without pause does not starve other tasks", function(a, b)
@@ -346,7 +346,7 @@ netkit.pair_test("a peer that sends without pause does not starve other tasks", 
       received = received + #data
     end
   end)
-  -- Counted in bytes, because the seconds depend on the machine.
+  -- The test counts bytes, because the time depends on the machine.
   while received < 20000000 do
     local before = received
     loop.sleep(0)
@@ -358,7 +358,7 @@ netkit.pair_test("a peer that sends without pause does not starve other tasks", 
   t.ok(most <= 4 << 20, most .. " bytes were received in one turn")
 end, { seconds = 60 })
 
--- Regression: the second one died with "assertion failed!".
+-- Regression: the second receiver failed with "assertion failed!".
 netkit.pair_test("concurrent receivers and concurrent senders take turns", function(a, b)
   local one = netkit.promise(function() return a:recv(3) end)
   local two = netkit.promise(function() return a:recv(3) end)

@@ -1,10 +1,10 @@
--- Bytes that `net.remote` sends from the caller's own thread: their order relative to those of requests, the results of
+-- Bytes that `net.remote` sends from the caller's own thread: their order relative to bytes of requests, the results of
 -- failures, and that they cost the loop's service nothing. Each test boots a system.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- `a` and `b` are the two ends of a connection; `a` has sent before, so that it sends from this thread.
+-- `a` and `b` are the two ends of a connection. After the first send, `a` sends from the caller's thread.
 local head <const> = ([[
   local io = ltask.spawn 'lio' local net = require 'lio.net'.remote(io)
   local function later(f, ...)
@@ -37,7 +37,7 @@ remotely("small messages cost the loop's service nothing", [[
   say(after - before)
 ]], { "0" })
 
-remotely("a task that sends without end lets other tasks run", [[
+remotely("a task that sends in a loop lets other tasks run", [[
   local turns, over = 0, false
   ltask.fork(function()
     while not over do
@@ -71,7 +71,7 @@ remotely("messages that the socket buffer cannot hold are sent later, in order a
   say "whole"
 ]], { "whole" })
 
-remotely("a time-out returns the number of sent bytes", [[
+remotely("a send that times out returns the number of sent bytes", [[
   a:timeout(nil, 0.05)
   local ok, message, sent, code = a:send(("x"):rep(30 * 1024 * 1024), "y")
   a:close()

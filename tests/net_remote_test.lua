@@ -1,11 +1,12 @@
--- `net.remote`: `lio.net`'s calls and connections in services that have no loop. The same program runs on `lio.net`, in
--- a service that owns a loop, and on the calls of another service. Each test boots a system.
+-- `net.remote`: `lio.net`'s calls and connections in services that have no loop. The same program runs with `lio.net`
+-- in a service that owns a loop, and with `net.remote` in a service without a loop. Each test boots a system.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- For the bodies of tests: `net`, waits as in `loop`, a pair of connections, and a port whose backlog is full. `settle`
--- returns when the forked tasks wait, those of the loop's service included: it takes requests in their order.
+-- Functions for the bodies of tests. `pair` returns two connected connections, `later` forks a task and returns a
+-- function that waits for its results, `crowded` returns a port whose backlog is full. `settle` returns when the forked
+-- tasks wait, including those of the loop's service, which handles requests in order.
 local head <const> = ([[
   local function pair()
     local l <close> = assert(net.listen("127.0.0.1", 0))
@@ -47,7 +48,7 @@ local head <const> = ([[
 
 local remote <const> = "local io = ltask.spawn 'lio' local net = require 'lio.net'.remote(io) "
 
--- The body in a service without a loop, and, for comparison, as the script of a service with one.
+-- Runs the body in a service without a loop, and, for comparison, as the script of a service that owns a loop.
 local function same(name, body, out)
   kit.test(name .. ", remotely", { main = remote .. head .. body, out = out })
   kit.test(name .. ", directly", {
@@ -68,7 +69,7 @@ local function remotely(name, body, out, services)
   kit.test(name, { main = remote .. head .. body, out = out, services = services })
 end
 
-same("an echo server is the same program as with lio.net", [[
+same("the program of an echo server is the same as with lio.net", [[
   local listener = assert(net.listen("127.0.0.1", 0))
   local server = net.serve(listener, function(c)
     for data in function() return c:recv() end do c:send(data) end
@@ -83,7 +84,7 @@ same("an echo server is the same program as with lio.net", [[
   say(net.connect("127.0.0.1", port) == false, listener:is_closed(), server.count)
 ]], { "true\ttrue\t0" })
 
-same("every form of recv has the same results, with bytes read ahead and without", [[
+same("every form of recv has the same results, whether or not bytes were read ahead", [[
   local a, b = pair()
   a:send "one\r\ntwo\n\nthree|four||12345678rest"
   say(b:recv "line")
@@ -137,7 +138,7 @@ same("a message may have any number of pieces", [[
   say(b:recv "line" == table.concat(pieces))
 ]], { "true" })
 
-same("of several sends, those whose bytes were sent succeed", [[
+same("if several sends are pending, only the sends whose bytes were sent succeed", [[
   local a, b = pair()
   a:timeout(nil, 0.1)
   local first, second = later(a.send, a, "small"), later(a.send, a, ("x"):rep(50000000))
@@ -160,7 +161,7 @@ remotely("a close ends the sends that are queued behind another one", [[
   say((first()), b:is_closed())
 ]], { "nil\tclosed\t0\tclosed", "nil\tfalse" })
 
-remotely("shutdown and files wait for the sends before them", [[
+remotely("shutdown and sendfile wait for earlier sends", [[
   local io = require "io"
   local path = os.tmpname()
   local f <close> = io.open(path, "w+b")
@@ -193,7 +194,7 @@ remotely("shutdown waits for queued sends", [[
   say(#all, all:sub(-7), down())
 ]], { "20000007\tthe end\ttrue" })
 
-same("a mebibyte in pieces arrives in order, in both directions at a time", [[
+same("a mebibyte in pieces arrives in order, in both directions at once", [[
   local a, b = pair()
   local function stream(from, to, seed)
     local sent = later(function()
@@ -236,7 +237,7 @@ same("close wakes the tasks that wait, in both services", [[
   "nil\tclosed\t0\tclosed", "nil", "true\ttrue", "false\tclosed\tclosed",
 })
 
-same("the small calls have the same results", [[
+same("addresses, options and other short calls have the same results", [[
   local a, b = pair()
   say(a:peer() == "127.0.0.1", select(2, a:sock()) == select(2, b:peer()), select(3, a:sock()))
   say(a:option "nodelay", a:option("keepalive", true), a:option "keepalive")
@@ -349,7 +350,7 @@ remotely("a task that is killed while it reads loses no bytes, and the next read
   "first", "line\tsecond", "10\tsecond", "until\tsecond", "all\tsecond", "secend",
 })
 
-remotely("bytes that arrived for a killed task are received by the next one", [[
+remotely("bytes that arrived for a killed task are received by the next reader", [[
   local task = require "lio.task"
   for _, form in ipairs { { "line" }, { 2 }, { "until", "|" } } do
     local near, far = require "lio.socket".pair()
@@ -357,7 +358,7 @@ remotely("bytes that arrived for a killed task are received by the next one", [[
     local co = ltask.fork(function() c:recv(table.unpack(form)) end)
     settle()
     near:send "one|two\nthree\n"
-    -- The answer arrives while this task runs.
+    -- The service's answer to the killed task's request arrives while this task runs.
     local over = ltask.counter() + 0.05
     repeat until ltask.counter() > over
     task.kill(co)
@@ -386,7 +387,7 @@ remotely("a connection without references is closed", [[
   say(a:recv())
 ]], { "nil" })
 
-remotely("calls of a dead service fail without raising an error", [[
+remotely("calls whose service is dead fail without raising an error", [[
   local a, b = pair()
   local l = assert(net.listen("127.0.0.1", 0))
   local waiting = later(b.recv, b)

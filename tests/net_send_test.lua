@@ -10,7 +10,7 @@ local socket = require "lio.socket"
 
 local function pack(...) return table.pack(...) end
 
--- Sends until the buffers on both sides are full. Returns how many bytes were sent.
+-- Sends until the buffers on both sides are full. Returns the number of sent bytes.
 local function fill(c)
   local block, total = ("f"):rep(65536), 0
   c:timeout(nil, 0.05)
@@ -86,7 +86,7 @@ netkit.pair_test("messages of concurrent senders stay whole, in the order of the
   for i = 1, 8 do t.eq(waits[i](), true) end
 end)
 
-netkit.pair_test("a write timeout returns how much was sent; the connection stays usable", function(a, b)
+netkit.pair_test("a write timeout returns the number of sent bytes; the connection stays usable", function(a, b)
   local full = fill(a)
   a:timeout(nil, 0.03)
   local before = lio.now()
@@ -99,7 +99,7 @@ netkit.pair_test("a write timeout returns how much was sent; the connection stay
   t.eq(b:recv(), "again")
 end)
 
--- Regression: the system took a megabyte and more for each peer that did not read, and with a thousand of them it had
+-- Regression: the system buffered a megabyte or more for each peer that did not read. With a thousand such peers it had
 -- no memory left for the packets of other connections.
 netkit.test("for a peer that reads nothing, the system buffers at most 256 KiB plus the peer's window", function()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))
@@ -114,7 +114,7 @@ netkit.test("for a peer that reads nothing, the system buffers at most 256 KiB p
   t.ok(sent < 500 * 1024, sent)
 end)
 
-netkit.pair_test("a sender that queues behind another has a timeout too", function(a, b)
+netkit.pair_test("a sender that is queued behind another sender has a timeout too", function(a, b)
   fill(a)
   a:timeout(nil, 0.03)
   local first = netkit.promise(function() return select(2, a:send(("x"):rep(5000000))) end)
@@ -123,7 +123,7 @@ netkit.pair_test("a sender that queues behind another has a timeout too", functi
   t.eq(first(), "timeout")
 end)
 
-netkit.pair_test("reading and writing at once do not block each other", function(a, b)
+netkit.pair_test("a reader and a writer of one connection do not block each other", function(a, b)
   local size = 3000000
   local out_a = netkit.promise(function() return a:send(("a"):rep(size)) end)
   local out_b = netkit.promise(function() return b:send(("b"):rep(size)) end)
@@ -133,7 +133,7 @@ netkit.pair_test("reading and writing at once do not block each other", function
   t.eq({ out_a(), out_b() }, { true, true })
 end)
 
-netkit.pair_test("shutdown w: the peer gets the end and may continue to send", function(a, b)
+netkit.pair_test("after shutdown w the peer gets the end of the stream, and may continue to send", function(a, b)
   a:send "question"
   t.eq(a:shutdown "w", true)
   t.eq(b:recv "all", "question")
@@ -143,7 +143,7 @@ netkit.pair_test("shutdown w: the peer gets the end and may continue to send", f
   t.eq({ ok, sent, code }, { nil, 0, "closed" })
 end)
 
-netkit.pair_test("shutdown w waits for the messages before it", function(a, b)
+netkit.pair_test("shutdown w waits until earlier messages are sent", function(a, b)
   local full = fill(a)
   local sent = netkit.promise(function() return a:send(("x"):rep(1000000)) end)
   local cut = netkit.promise(function() return a:shutdown "w" end)
@@ -152,7 +152,7 @@ netkit.pair_test("shutdown w waits for the messages before it", function(a, b)
   t.eq({ sent(), cut() }, { true, true })
 end)
 
-netkit.pair_test("shutdown r: a task in recv gets the end, and sending works", function(a, b)
+netkit.pair_test("after shutdown r a task in recv gets the end of the stream, and sending works", function(a, b)
   local got = netkit.promise(function() return pack(a:recv()) end)
   netkit.settle()
   t.eq(a:shutdown "r", true)
@@ -161,7 +161,7 @@ netkit.pair_test("shutdown r: a task in recv gets the end, and sending works", f
   t.eq(b:recv(), "still")
 end)
 
-netkit.pair_test("shutdown without a direction ends both", function(a, b)
+netkit.pair_test("shutdown without a direction ends both directions", function(a, b)
   t.eq(a:shutdown(), true)
   t.is_nil(b:recv())
   t.is_nil(a:recv())
@@ -179,7 +179,7 @@ netkit.pair_test("sending to a peer that has closed fails with a message, and ra
 end)
 
 netkit.pair_test("close wakes the tasks in recv and send, and the tasks that queue behind them", function(a)
-  -- More than all buffers of the system take.
+  -- More than the buffers of the system can hold.
   local much = ("x"):rep(32 << 20)
   local waits = {}
   for i = 1, 3 do
@@ -235,11 +235,11 @@ netkit.pair_test("if a sender is killed, the next one continues", function(a, b)
   t.eq(second(), true)
   reader()
   local all = table.concat(got)
-  t.ok(#all < 32 << 20, "the killed one was not done")
+  t.ok(#all < 32 << 20, "the killed sender was not done")
   t.eq(all:sub(-6), "second")
 end)
 
-netkit.pair_test("misuse raises with the call's name and the argument's number", function(a)
+netkit.pair_test("misuse raises an error with the call's name and the argument's number", function(a)
   t.raises("bad argument #2 to 'send' %(string expected, got table%)", net.send, a, {})
   t.raises("bad argument #4 to 'send'", net.send, a, "x", "y", nil)
   t.raises("connection expected", net.send, 5, "x")
@@ -252,7 +252,7 @@ netkit.pair_test("a sender with a fast peer does not starve other tasks", functi
   loop.fork(function()
     while not stop and a:send(("x"):rep(1000)) do sent = sent + 1 end
   end)
-  -- Counted in messages, because the seconds depend on the machine.
+  -- The test counts messages, because the time depends on the machine.
   local most = 0
   while sent < 20000 do
     local before = sent
@@ -263,7 +263,7 @@ netkit.pair_test("a sender with a fast peer does not starve other tasks", functi
   t.ok(most <= 100, most .. " messages were sent in one turn")
 end, { seconds = 60 })
 
--- The system calls of a child of the same host, counted by strace(1): { [system call] = count }.
+-- Runs Lua code in this host under strace(1). Returns the counts of the system calls, by name.
 local function count_calls(code)
   local dir = t.tmp()
   local script = t.write(dir .. "/child.lua", code)
@@ -277,7 +277,7 @@ local function count_calls(code)
   return counts
 end
 
-t.test("several strings are one sendmsg, and a short read saves the second recv", function()
+t.test("several strings need one sendmsg, and after a short read no second recv is called", function()
   local calls = count_calls [[
     local loop, net = require "lio.loop", require "lio.net"
     loop.run(function()
@@ -295,8 +295,8 @@ t.test("several strings are one sendmsg, and a short read saves the second recv"
   t.ok(calls.recvfrom >= 1000 and calls.recvfrom <= 1100, calls.recvfrom .. " recvfrom")
 end)
 
--- Regression: a send raised when the buffer was full: of 10 MB to a slow reader 3.9 MB arrived.
-netkit.pair_test("10 MiB arrive completely at a reader that begins late", function(a, b)
+-- Regression: send raised when the buffer was full: of 10 MB that were sent to a slow reader, 3.9 MB arrived.
+netkit.pair_test("10 MiB arrive completely at a reader that starts late", function(a, b)
   local data = ("01234567"):rep(1310720)
   local sent = netkit.promise(function() return pack(a:send(data)) end)
   netkit.settle()
@@ -305,12 +305,12 @@ netkit.pair_test("10 MiB arrive completely at a reader that begins late", functi
 end, { seconds = 60 })
 
 -- Regression: only the reader was woken; the writer never returned.
-netkit.pair_test("a reader and a writer of one connection are both woken when both conditions hold", function(a, b)
+netkit.pair_test("a reader and a writer of one connection are woken together if both are ready", function(a, b)
   local much = ("w"):rep(8 << 20)
   local writer = netkit.promise(function() return a:send(much) end)
   local reader = netkit.promise(function() return a:recv() end)
   netkit.settle()
-  -- Both become ready before the loop's next wait.
+  -- The connection becomes readable and writable before the loop's next wait.
   local raw_room = #b:recv(4 << 20)
   b:send "readable"
   t.eq(reader(), "readable")

@@ -1,4 +1,4 @@
--- `net.sendfile`: the received bytes and the results, with other senders, slow readers and readers that have closed.
+-- `net.sendfile`: the received bytes and the results, with other senders, slow readers, and peers that have closed.
 
 local t = require "tests.kit"
 local file = require "lio.file"
@@ -12,7 +12,7 @@ local small = t.write(dir .. "/small", "0123456789")
 local large_text = ("0123456789abcdef"):rep(256 * 1024)
 local large = t.write(dir .. "/large", large_text)
 local empty = t.write(dir .. "/empty", "")
-local endless = dir .. "/endless" -- a GiB that needs no room on the disk
+local endless = dir .. "/endless" -- a sparse file of 1 GiB
 do
   local f <close> = assert(io.open(endless, "w"))
   f:seek("set", (1 << 30) - 1)
@@ -25,11 +25,11 @@ local function received(a, b, ...)
   return b:recv "all", table.unpack(results, 1, results.n)
 end
 
-netkit.pair_test("a path is opened, sent and closed", function(a, b)
+netkit.pair_test("for a path, sendfile opens, sends and closes the file", function(a, b)
   t.eq({ received(a, b, small) }, { "0123456789", true })
 end)
 
-netkit.pair_test("offset and length choose a part", function(a, b)
+netkit.pair_test("offset and length select a part of the file", function(a, b)
   assert(a:sendfile(small, 2, 3))
   assert(net.sendfile(a, small, 8))
   assert(a:sendfile(small, 0, 0))
@@ -54,10 +54,10 @@ netkit.pair_test("a file of io.open is sent with its latest writes, regardless o
   t.eq({ received(a, b, f) }, { "hellohello world", true })
   f:write "!"
   f:seek "set"
-  t.eq(f:read "a", "hello world!", "its position is its own")
+  t.eq(f:read "a", "hello world!", "sendfile does not change the file's position")
 end)
 
-netkit.test("a unix connection takes files as well", function()
+netkit.test("files can be sent on a unix connection too", function()
   local one, other = netkit.raw_pair()
   local a, b = assert(net.wrap(one)), assert(net.wrap(other))
   local _ <close> = netkit.closing(a, b)
@@ -86,7 +86,7 @@ netkit.pair_test("files and messages of several senders are not mixed, and keep 
   for _, result in ipairs(results) do t.eq({ result() }, { true }) end
 end)
 
-netkit.pair_test("the rest of a message is sent before a file", function(a, b)
+netkit.pair_test("the unsent part of a message is sent before a file", function(a, b)
   local one = netkit.promise(function() return a:send(large_text) end)
   local two = netkit.promise(function() return a:sendfile(small) end)
   t.ok(b:recv(#large_text + 10) == large_text .. "0123456789")
@@ -108,7 +108,7 @@ netkit.pair_test("other tasks run while a file is sent to a fast reader", functi
   t.ok(turns >= 8 * #large_text // (512 * 1024) // 2, turns .. " turns of another task")
 end)
 
-netkit.pair_test("for a reader that stops reading, the timeout returns how much was sent", function(a, b)
+netkit.pair_test("if the reader stops reading, the timeout returns the number of sent bytes", function(a, b)
   a:timeout(nil, 0.05)
   local ok, message, sent, code = a:sendfile(endless)
   t.eq({ ok, message, code }, { nil, "timeout", "timeout" })
@@ -138,7 +138,7 @@ netkit.pair_test("a peer that closes ends the transfer with an error, and no sig
   t.ok(code == "closed" or code == "reset", message)
 end)
 
-netkit.pair_test("the kill of a task that sends a file frees the connection and the descriptor", function(a, b)
+netkit.pair_test("killing a task that sends a file releases the connection and closes the file", function(a, b)
   local _, before = t.descriptors()
   local sender = thread.spawn(function() a:sendfile(endless) end)
   netkit.settle()
@@ -152,7 +152,7 @@ netkit.pair_test("the kill of a task that sends a file frees the connection and 
   t.eq(select(2, t.descriptors()), before)
 end)
 
-netkit.pair_test("a file that becomes shorter meanwhile is an error, not a hang", function(a, b)
+netkit.pair_test("if a file becomes shorter during its transfer, the call fails and does not hang", function(a, b)
   local path = t.write(dir .. "/shrinks", large_text:rep(8))
   local done = netkit.promise(function() return a:sendfile(path) end)
   netkit.settle()
@@ -169,7 +169,7 @@ netkit.pair_test("a file that becomes shorter meanwhile is an error, not a hang"
   t.eq(read(), sent)
 end)
 
-netkit.pair_test("a file that is closed meanwhile ends its transfer", function(a)
+netkit.pair_test("closing a file during its transfer ends the transfer", function(a)
   local f = assert(file.open(endless))
   local done = netkit.promise(function() return a:sendfile(f) end)
   netkit.settle()
@@ -180,7 +180,7 @@ netkit.pair_test("a file that is closed meanwhile ends its transfer", function(a
   t.ok(not ok and (code == "closed" or code == "timeout") and other, code)
 end)
 
-netkit.pair_test("a length of more than the file has is refused before anything is sent", function(a, b)
+netkit.pair_test("a range that exceeds the file is refused before anything is sent", function(a, b)
   t.eq({ a:sendfile(small, 5, 6) },
     { nil, "sendfile: the file has only 5 bytes from there on", 0, "truncated" })
   t.eq({ a:sendfile(small, 50, 1) },
@@ -188,7 +188,7 @@ netkit.pair_test("a length of more than the file has is refused before anything 
   t.eq(received(a, b, empty), "")
 end)
 
-netkit.pair_test("a file that cannot be opened, or is not regular, fails with nothing sent", function(a)
+netkit.pair_test("if a file cannot be opened or is not regular, the call fails and sends nothing", function(a)
   local ok, message, sent, code = a:sendfile(dir .. "/none")
   t.eq({ ok, sent, code }, { nil, 0, "not found" })
   t.ok(message:find "^open: ", message)
@@ -201,7 +201,7 @@ netkit.pair_test("a file that cannot be opened, or is not regular, fails with no
   t.eq({ select(3, a:sendfile(f)) }, { 0, "closed" })
 end)
 
-netkit.pair_test("misuse raises, naming argument and call", function(a)
+netkit.pair_test("misuse raises an error that names the call and the argument", function(a)
   t.raises("bad argument #2 to 'sendfile' %(path or file expected, got nil%)", a.sendfile, a)
   t.raises("bad argument #2 to 'sendfile'", a.sendfile, a, {})
   t.raises("file expected, got lio.connection", a.sendfile, a, a)

@@ -1,4 +1,4 @@
--- net.serve: a handler per connection, every way in which it ends, the limit of connections, stopping.
+-- net.serve: one handler per connection, every way in which a handler ends, the limit of connections, stopping.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -7,7 +7,7 @@ local loop = require "lio.loop"
 local net = require "lio.net"
 local socket = require "lio.socket"
 
--- A server on a free port, which stops when the variable goes out of scope.
+-- Starts a server on a free port. Returns the server, the port, and an object that stops the server when it is closed.
 local function serving(handler, opts)
   local listener = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
@@ -19,7 +19,7 @@ local function connect(port)
   return t.ok(net.connect("127.0.0.1", port))
 end
 
-netkit.test("each connection has a handler, and is closed when that returns", function()
+netkit.test("each connection has a handler, and is closed when its handler returns", function()
   local _, port, stop <close> = serving(function(c)
     for line in function() return (c:recv "line") end do c:send(line:upper(), "\n") end
   end)
@@ -34,7 +34,7 @@ netkit.test("each connection has a handler, and is closed when that returns", fu
   t.ok(stop and stop_too)
 end)
 
-netkit.test("an error in a handler is logged and its connection closed; the others continue", function()
+netkit.test("an error in a handler is logged and closes its connection; other connections continue", function()
   local logged
   local server, port, stop <close> = serving(function(c)
     if c:recv "line" == "break" then error "it broke" end
@@ -69,7 +69,7 @@ t.test("without on_error the error is written to standard error, with the traceb
   t.ok(r.err:find "error in a connection's handler: .*s.lua:4: broken handler\nstack traceback", r.err)
 end)
 
-netkit.test("max_connections are handled at once, the others wait", function()
+netkit.test("max_connections connections are handled at once; further connections wait", function()
   local most, current, served = 0, 0, 0
   local _, port, stop <close> = serving(function(c)
     current = current + 1
@@ -91,7 +91,7 @@ netkit.test("max_connections are handled at once, the others wait", function()
   t.ok(stop)
 end)
 
-netkit.test("a killed handler closes its connection and makes room for the next", function()
+netkit.test("if a handler is killed its connection is closed, and the next connection is handled", function()
   local handlers = {}
   local server, port, stop <close> = serving(function(c)
     handlers[#handlers + 1] = loop.running()
@@ -119,14 +119,14 @@ netkit.test("stop with grace lets the handlers end; no new connection is accepte
   local a <close> = connect(port)
   a:send "in time\n"
   netkit.await(function() return read end)
-  -- The test's deadline is before the end of this grace.
+  -- If stop waited for the whole grace period, the test's deadline would pass.
   server:stop(600)
   t.eq(a:recv "all", "in time")
   t.eq(select(3, net.connect("127.0.0.1", port)), "refused")
   t.eq(server.count, 0)
 end)
 
-netkit.test("after the grace the remaining connections are closed, and their handlers get 'closed'", function()
+netkit.test("after the grace period the open connections are closed, and their handlers get 'closed'", function()
   local heard
   local server, port = serving(function(c) heard = select(2, c:recv()) end)
   local a <close> = connect(port)
@@ -148,7 +148,7 @@ netkit.test("stop without grace closes at once, even a full server, and wakes th
   server:stop()
   t.eq(over(), "over")
   t.is_nil(a:recv())
-  -- In the backlog when the listener closed: the system resets it.
+  -- This connection was in the backlog when the listener was closed: the system resets it.
   t.is_nil((b:recv()))
   server:stop()
   server:wait()
@@ -170,7 +170,7 @@ netkit.test("a released connection outlives its handler and the server", functio
   kept:close()
 end)
 
-t.test("a stop of the loop stops its servers with the same grace period", function()
+t.test("loop.stop stops the loop's servers with the same grace period", function()
   local answer, read
   loop.run(function()
     local server, port
@@ -192,12 +192,12 @@ t.test("a stop of the loop stops its servers with the same grace period", functi
   t.eq(answer, "done")
 end)
 
-netkit.test("after ten thousand connections, one after another, nothing is left", function()
+netkit.test("ten thousand connections, one after another, leave no memory in use and no descriptor open", function()
   local server, port, stop <close> = serving(function(c) c:send(c:recv()) end)
   local function round(count)
     for _ = 1, count do
       local c <close> = connect(port)
-      -- Without TIME_WAIT, because the system would run out of ports.
+      -- Avoids TIME_WAIT, because otherwise the system would run out of ports.
       c:option("linger", 0)
       c:send "x"
       assert(c:recv() == "x")
@@ -221,7 +221,7 @@ netkit.test("misuse raises", function()
   t.raises("^[^\n]*net_serve_test.lua:%d+: net.serve: the listener is closed$", function() net.serve(l, print) end)
 end)
 
-t.test("a stop first serves the clients that wait in the system's queues", function()
+t.test("stop first serves the clients in the backlogs of the listeners", function()
   loop.run(function()
     local listener, other = assert(net.listen("127.0.0.1", 0)), assert(net.listen("127.0.0.1", 0))
     local ports = { (select(2, listener:address())), (select(2, other:address())) }

@@ -1,10 +1,10 @@
--- `lio.net` by requests with integer handles: the answers of the service `lio` to services without a loop, in both
--- kinds of service that own a loop. Each test boots a system in its own process.
+-- `lio.net` through requests with integer handles: how the service `lio`, in both kinds of service that can own a loop,
+-- answers services without a loop. Each test boots a system in its own process.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- A client that uses only numbers.
+-- A client that uses only integer handles.
 local user <const> = [[
   local S = {}
   function S.call(io, name, ...) return ltask.call(io, name, ...) end
@@ -43,7 +43,7 @@ local head <const> = [[
   end
 ]]
 
--- Known to programs: io
+-- The programs may use: io
 local hosts <const> = {
   ["a service with an event descriptor"] = { find = "local io = ltask.spawn 'lio' " },
   ["an exclusive service"] = { find = "local io = ltask.queryservice 'lio' ", exclusive = { "lio" } },
@@ -60,7 +60,7 @@ local function both(name, main, out)
   end
 end
 
-both("a conversation by handles has the results of lio.net", [[
+both("requests with handles have the same results as the calls of lio.net", [[
   local a, b, l, port = pair()
   say(math.type(a), a ~= b and b ~= l)
   say(ltask.call(io, "send", a, "hello ", "you\nrest"))
@@ -84,7 +84,7 @@ both("a conversation by handles has the results of lio.net", [[
   })
 end)
 
-both("requests that wait do not delay others", [[
+both("requests that wait do not delay other requests", [[
   local a, b, l = pair()
   local got = 0
   for n, handle in ipairs { a, b } do
@@ -95,7 +95,7 @@ both("requests that wait do not delay others", [[
   end
   ltask.fork(function() say(ltask.call(io, "accept", l)) got = got + 1 end)
   ltask.sleep(0)
-  local c, d = pair() -- answered after the three that wait
+  local c, d = pair() -- answered while the three requests above wait
   ltask.call(io, "send", c, "meanwhile")
   say(ltask.call(io, "recv", d))
   ltask.call(io, "send", b, "for a")
@@ -106,7 +106,7 @@ both("requests that wait do not delay others", [[
   eventually(function() return got == 3 end)
 ]], { "meanwhile", "1\tfor a", "2\tfor b", "false\tclosed\tclosed" })
 
-both("a closed handle, and one of another service, fail with a message and a code", [[
+both("calls with a closed handle, or a handle of another service, fail with a message and a code", [[
   local a, _, l = pair()
   local other = ltask.spawn "user"
   local function theirs(...) return ltask.call(other, "call", io, ...) end
@@ -132,7 +132,7 @@ both("a closed handle, and one of another service, fail with a message and a cod
   "false\tclosed\tclosed", "nil\tclosed\tnil\tclosed",
 })
 
-both("misuse raises in the caller, with the call and the argument", [[
+both("misuse raises an error in the caller that names the call and the argument", [[
   local a, b, l = pair()
   local function wrong(...)
     local ok, e = pcall(ltask.call, io, ...)
@@ -161,7 +161,7 @@ both("misuse raises in the caller, with the call and the argument", [[
   "true\tstill there",
 })
 
-both("any service may accept from a listener, and owns the connections that it accepted", [[
+both("any service may accept from a listener, and owns the connections that it accepts", [[
   local l = assert(ltask.call(io, "listen", "127.0.0.1", 0))
   local _, port = ltask.call(io, "sock", l)
   local other = ltask.spawn "user"
@@ -174,7 +174,7 @@ both("any service may accept from a listener, and owns the connections that it a
   say(select(4, ltask.call(other, "call", io, "recv", b)))
   ltask.call(io, "send", a, "for me")
   say(ltask.call(io, "recv", b))
-  -- The former owner keeps no handle that it gave away. Its own handles are closed when its end is detected.
+  -- After `give` the handle is not the former owner's: when the former owner's end is detected, the handle stays open.
   ltask.call(other, "call", io, "connect", "127.0.0.1", port)
   local its = ltask.call(io, "accept", l)
   ltask.kill(other)
@@ -183,12 +183,12 @@ both("any service may accept from a listener, and owns the connections that it a
   say(ltask.call(io, "recv", b))
 ]], { "denied", "for the other", "true", "denied", "for me", "nil", "still" })
 
--- How a service ends.
+-- The ways in which a service ends, and the call that causes it.
 for how, stop in pairs {
-  ["dies by kill"] = "ltask.kill(other)",
+  ["is killed"] = "ltask.kill(other)",
   ["quits"] = "ltask.send(other, 'stop')",
 } do
-  both("the handles of a service are closed when it " .. how .. ", with requests waiting", [[
+  both("the handles of a service are closed when it " .. how .. " while its requests wait", [[
     local l = assert(ltask.call(io, "listen", "127.0.0.1", 0))
     local _, port = ltask.call(io, "sock", l)
     local other = ltask.spawn "user"
@@ -201,14 +201,14 @@ for how, stop in pairs {
     ltask.call(other, "wait_in", io, "accept", listener)
     ltask.call(other, "wait_in", io, "accept", l)
     ltask.call(other, "wait_in", io, "udp", "127.0.0.1", 0)
-    ltask.call(io, "sock", l) -- answered after the four
+    ltask.call(io, "sock", l) -- answered when the four requests above are waiting
     ]] .. stop .. [[
 
     say(ltask.call(io, "recv", mine))
     say((select(3, ltask.call(io, "connect", "127.0.0.1", its_port))))
     ltask.call(io, "close", mine)
     say(eventually(function() return descriptors() == before end))
-    -- The next accept request gets its connection.
+    -- The next accept request gets the next connection: the request of the ended service is not served.
     local again = ltask.call(io, "connect", "127.0.0.1", port)
     local b = ltask.call(io, "accept", l)
     ltask.call(io, "send", again, "here")
@@ -216,7 +216,7 @@ for how, stop in pairs {
   ]], { "nil", "refused", "true", "here" })
 end
 
-both("a thousand handles of a service that is killed are closed", [[
+both("if a service with a thousand handles is killed, all of them are closed", [[
   local other = ltask.spawn "user"
   local l = assert(ltask.call(io, "listen", "127.0.0.1", 0, { backlog = 2000 }))
   local _, port = ltask.call(io, "sock", l)
@@ -232,11 +232,11 @@ both("a thousand handles of a service that is killed are closed", [[
   say(one > 1000)
 ]], { "1000", "true", "true" })
 
-both("a connect ends with the service that requested it", [[
+both("a connect ends when the service that requested it ends", [[
   local other = ltask.spawn "user"
   local l = ltask.call(io, "listen", "127.0.0.1", 0, { backlog = 0 })
   local _, port = ltask.call(io, "sock", l)
-  -- More than the backlog takes, so further connects wait, as with a host that drops packets.
+  -- More connections than the backlog takes, so further connects wait, as with a host that drops packets.
   local fillers = {}
   for i = 1, 8 do
     fillers[i] = assert(require "lio.socket".create "tcp")
@@ -244,7 +244,7 @@ both("a connect ends with the service that requested it", [[
   end
   local before = descriptors()
   ltask.call(other, "wait_in", io, "connect", "127.0.0.1", port, { timeout = 60 })
-  ltask.call(io, "sock", l) -- answered after it
+  ltask.call(io, "sock", l) -- answered when the connect above is waiting
   say(descriptors() - before)
   ltask.kill(other)
   say(eventually(function() return descriptors() == before end))

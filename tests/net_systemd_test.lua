@@ -1,10 +1,10 @@
--- `lio.systemd()`: the sockets that the process was started with, as in sd_listen_fds(3). Each test starts a child by a
--- launcher in Perl (which every system has), which binds sockets to 3, 4, … and executes it.
+-- `lio.systemd()`: the sockets that the process was started with, as in sd_listen_fds(3). Each test starts a child with
+-- a launcher in Perl, which every system has. The launcher opens the descriptors 3, 4 and 5 and executes the child.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- 3 is a TCP listener, 4 a file, 5 a unix listener. `$^F`: descriptors up to it are inherited.
+-- Descriptor 3 is a TCP listener, 4 a file, 5 a unix listener. Descriptors up to `$^F` are inherited.
 local launcher <const> = [[
 use Socket;
 POSIX::close($_) for (3 .. 9);
@@ -60,7 +60,7 @@ t.test("the list has the sockets and their names, without other files; children 
   })
 end)
 
-t.test("a second call returns the same sockets, even when the first ones are closed", function()
+t.test("a second call returns the same sockets, even if those of the first call were closed", function()
   t.eq(child [[
     local first = lio.systemd()
     local _, port = first[1]:info "socket":value()
@@ -83,12 +83,12 @@ t.test("sockets for another process are ignored", function()
   ]], "WRONG=1"), { "0\t0", "0" })
 end)
 
-t.test("without the variables the list is empty", function()
+t.test("without the environment variables the list is empty", function()
   local lio = require "lio"
   t.eq(lio.systemd(), { names = {} })
 end)
 
-t.test("net.listen takes sockets of either family, and keeps the file of an inherited one", function()
+t.test("net.listen takes sockets of either family, and keeps the file of an inherited socket", function()
   t.eq(child [[
     local list = lio.systemd()
     loop.run(function()
@@ -111,7 +111,7 @@ t.test("net.listen takes sockets of either family, and keeps the file of an inhe
   })
 end)
 
-t.test("app:listen and app:run serve on them", function()
+t.test("app:listen and app:run serve on the sockets", function()
   local lines = child [[
     local web = require "lio.webserver"
     local app = web.new()

@@ -5,7 +5,7 @@ local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 local netkit = require "tests.kit.net"
 
--- `left` runs the body, `right` the second script; both may write output.
+-- Boots a system whose services `left` and `right` run the scripts `spec.left` and `spec.right`; both may write output.
 local function two_loops(name, spec)
   kit.test(name, {
     services = spec.services,
@@ -84,10 +84,10 @@ two_loops("the function of the receiver gets the connection and the values that 
   end,
 })
 
-two_loops("a mebibyte that is pipelined both ways arrives in order while the connection moves back and forth", {
+two_loops("a mebibyte in both directions arrives in order while the connection moves back and forth", {
   right = [[
     net.on_transfer(function(c, home, n)
-      -- Reads a part, leaves the rest in the buffer, and transfers the connection back.
+      -- Answers seven lines, leaves further bytes in the buffer, and transfers the connection back.
       for _ = 1, 7 do assert(c:send(assert(c:recv "line"), "\n")) end
       assert(net.transfer(c, home, n + 1))
     end)
@@ -121,12 +121,12 @@ two_loops("a mebibyte that is pipelined both ways arrives in order while the con
   out = { "40\tnil" },
 })
 
-two_loops("queued sends move with the connection, and are sent before those of the receiver", {
+two_loops("queued sends move with the connection, and are sent before the sends of the receiver", {
   right = [[ net.on_transfer(function(c) c:send "sent\n" c:close() end) ]],
   left = [[
     local http = require "lio.stream"
     local a, b = pair()
-    -- A sender is stopped in the middle of its message: the rest is lost, and the result reports that.
+    -- The transfer stops this sender in the middle of its message: the unsent part is lost, and send reports it.
     local big = ("y"):rep(16 << 20)
     local told
     loop.fork(function() told = table.pack(b:send(big)) end)
@@ -141,7 +141,7 @@ two_loops("queued sends move with the connection, and are sent before those of t
   out = { "true", "nil\tclosed\ttrue\tclosed", "true\ttrue" },
 })
 
-two_loops("waits of other tasks end with closed, and time limits move with the connection", {
+two_loops("waits of other tasks end with closed, and the timeouts move with the connection", {
   right = [[ net.on_transfer(function(c) say(c:recv()) c:close() end) ]],
   left = [[
     local a, b = pair()
@@ -161,7 +161,7 @@ two_loops("waits of other tasks end with closed, and time limits move with the c
   out = { "nil\tclosed\tnil\tclosed", "nil\ttimeout\tnil\ttimeout" },
 })
 
-two_loops("without a function the connection is a handle of the sender", {
+two_loops("without a receiving function the transfer returns a handle that the sender owns", {
   left = [[
     local a, b = pair()
     a:send "one\ntwo\n"
@@ -171,7 +171,7 @@ two_loops("without a function the connection is a handle of the sender", {
     local c = net.remote(right).connection(handle)
     c:send "three"
     say(a:recv())
-    -- And back, to a handle of this loop's own service.
+    -- Transfers it back, to a handle of this loop's own service.
     local again = assert(c:transfer(ltask.self()))
     a:send "four"
     say(again:recv())
@@ -199,7 +199,7 @@ two_loops("if a transfer fails the caller keeps the connection, and no descripto
     say(b:recv "line")
     a:send "three"
     say(b:recv())
-    -- It still has its time limits.
+    -- The connection still has its timeout.
     say(select(4, b:recv()))
     b:send "four"
     say(a:recv(), descriptors() == before)
@@ -215,7 +215,7 @@ two_loops("if a transfer fails the caller keeps the connection, and no descripto
   end,
 })
 
-two_loops("a receiver that raises is logged, and the connection closed", {
+two_loops("an error in the receiving function is logged, and the connection is closed", {
   right = [[ net.on_transfer(function() error "no taste" end) ]],
   left = [[
     local a, b = pair()
@@ -248,7 +248,7 @@ two_loops("if the target dies no descriptor is left open in either service", {
   out = { "true" },
 })
 
-kit.test("a service without a loop moves its connection from one loop to another", {
+kit.test("a service without a loop can move its connection from one loop to another", {
   main = [[
     local left, right = ltask.spawn "lio", ltask.spawn "lio"
     local net = require "lio.net".remote(left)

@@ -23,7 +23,7 @@ test("a datagram arrives with its sender's address, and can be answered", functi
   t.eq((a:recvfrom()), "answer")
 end)
 
-test("datagrams are not merged or split; an empty one is an empty string", function(a, b, _, b_port)
+test("datagrams are not merged or split; an empty datagram is an empty string", function(a, b, _, b_port)
   for _, data in ipairs { "one", "", "\0three", ("x"):rep(60000) } do
     t.eq(a:sendto(data, "127.0.0.1", b_port), true)
   end
@@ -56,7 +56,7 @@ test("if the first receiver is killed, the next one continues", function(a, b, _
   t.eq(second(), "for the second")
 end)
 
-test("recvfrom has a timeout if one is set", function(a, b, _, b_port)
+test("recvfrom fails after the timeout of the socket", function(a, b, _, b_port)
   t.eq(b:timeout(0.02), true)
   t.eq(pack(b:recvfrom()), { nil, "timeout", "timeout", n = 3 })
   b:timeout()
@@ -89,7 +89,7 @@ test("close wakes all tasks that wait", function(_, b)
   t.eq(tostring(b), "udp (closed)")
 end)
 
-test("a host name is resolved, to an address of the socket's family", function(a, b, _, b_port)
+test("sendto resolves a host name to an address of the socket's family", function(a, b, _, b_port)
   t.eq(a:sendto("by name", "localhost", b_port), true)
   t.eq((b:recvfrom()), "by name")
   t.eq(select(3, a:sendto("x", "no.such.host.invalid", 9)), "unresolved")
@@ -103,7 +103,7 @@ netkit.test("IPv6 datagrams", function()
   t.eq({ a:recvfrom() }, { "to myself", "::1", port })
 end)
 
-test("failures are values, misuse raises", function(a)
+test("failures are returned, and misuse raises", function(a)
   local ok, message, code = net.udp("no address", 0)
   t.eq({ ok, code }, { false, "EINVAL" })
   t.ok(message:find "not an address", message)
@@ -115,7 +115,7 @@ test("failures are values, misuse raises", function(a)
   t.raises("bad argument #4 to 'sendto'", net.sendto, a, "x", "127.0.0.1", "9")
 end)
 
-test("the options are those of lio.socket", function(a)
+test("datagram sockets have the options of lio.socket", function(a)
   t.eq(a:option("broadcast", true), true)
   t.eq(a:option "broadcast", true)
 end)
@@ -142,7 +142,7 @@ test("a flood of datagrams does not starve other tasks", function(a, b, _, b_por
   t.eq(ticks, 50)
 end)
 
--- Regression: none of these three existed.
+-- Regression: UDP, IPv6 and nodelay did not exist.
 netkit.test("TCP and UDP work over IPv6, and connections have nodelay set", function()
   local l <close> = t.ok(net.listen("::1", 0))
   local _, port = l:address()

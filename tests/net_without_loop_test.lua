@@ -1,10 +1,10 @@
--- A service that owns no loop: calls of `lio.net`, `lio.loop`, `lio.http.client` and `lio.webserver` that wait for the
--- loop raise at once, at the program's line. They once never returned.
+-- In a service that owns no loop, calls of `lio.net`, `lio.loop`, `lio.http.client` and `lio.webserver` that would wait
+-- for the loop raise at once, with the program's line. Regression: these calls never returned.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Each call is on a separate line; the line numbers are compared with those of the errors.
+-- The calls are on separate lines, whose numbers are compared with the line numbers of the errors.
 local calls <const> = {
   { "net.listen", "net.listen('127.0.0.1', 0)", "net.remote(io)" },
   { "net.connect", "net.connect('127.0.0.1', 1)", "net.remote(io)" },
@@ -31,7 +31,7 @@ local calls <const> = {
 }
 
 -- A service that makes all calls, one per line from line 2, and writes their errors.
--- Known to programs: net, loop, http, web, try
+-- The programs may use: net, loop, http, web, try
 local source = {
   "local net, loop, http, web = require 'lio.net', require 'lio.loop', require 'lio.http.client', "
     .. "require 'lio.webserver' local function try(f, ...) say(select(2, pcall(f, ...))) end",
@@ -90,7 +90,7 @@ kit.test("if another service owns a loop, the calls still raise, and net.remote 
     "hello you", "false\tnil" },
 })
 
-kit.test("a driver of the service's own on an event descriptor works", {
+kit.test("a service may have its own driver on an event descriptor", {
   services = { owner = [[
     local lio, net = require "lio", require "lio.net"
     local selector = assert(lio.create())

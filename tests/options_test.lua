@@ -1,4 +1,4 @@
--- Options: every call that takes a table of them refuses an unknown name and a wrong value, at the caller's line.
+-- Every call that takes a table of options refuses unknown names and wrong values, with the caller's line.
 
 local t = require "tests.kit"
 local http = require "lio.http.client"
@@ -6,7 +6,7 @@ local loop = require "lio.loop"
 local net = require "lio.net"
 local web = require "lio.webserver"
 
--- Checks that `f` raises exactly `message`, at the line of `f`.
+-- Checks that `f` raises exactly `message`, with the line where `f` is defined.
 local function raises_here(message, f)
   local ok, problem = pcall(f)
   t.eq(ok, false, message)
@@ -17,8 +17,8 @@ end
 
 local app = web.new()
 
--- Regression: `app:run(8080, { worker = 4 })` served on one core, without an error.
-t.test("an option with a wrong name is refused, and the error has the nearest known name", function()
+-- Regression: `app:run(8080, { worker = 4 })` raised no error and used only one core.
+t.test("an option with a wrong name is refused, and the error suggests the nearest name", function()
   raises_here("app:run: option 'worker' is unknown (did you mean 'workers'?)",
     function() app:run(0, { worker = 4 }) end)
   raises_here("app:listen: option 'backlock' is unknown (did you mean 'backlog'?)",
@@ -45,7 +45,7 @@ t.test("an option with a wrong name is refused, and the error has the nearest kn
     function() http.request { url = "http://127.0.0.1/", metod = "GET" } end)
 end)
 
-t.test("the error for a name that is similar to no other has no suggestion", function()
+t.test("the error for a name that resembles no option has no suggestion", function()
   raises_here("app:run: option 'threads' is unknown", function() app:run(0, { threads = 4 }) end)
   raises_here("net.connect: option 't' is unknown", function() net.connect("127.0.0.1", 9, { t = 1 }) end)
   raises_here("net.connect: option names are strings, got 1", function() net.connect("127.0.0.1", 9, { 5 }) end)
@@ -61,7 +61,7 @@ t.test("values from a metatable are options too", function()
   t.eq(web.new(inherits { fields = 7 }).settings.fields, 7)
 end)
 
-t.test("an address without a path, or given twice, is refused", function()
+t.test("an address without a path, or an address that is given twice, is refused", function()
   raises_here("app:listen: cannot read the address 'unix:'; an example is 127.0.0.1:8080",
     function() app:listen "unix:" end)
   raises_here("app:listen: option 'addr' needs a port, but the address is '127.0.0.1:0'",
@@ -99,7 +99,7 @@ t.test("a value that is not a table of options is a wrong argument", function()
     function() http.get("http://x/", 5) end)
 end)
 
-t.test("the error has the caller's line, even in a task, below pcall, and in a function called by name", function()
+t.test("the error has the caller's line, even in a task, inside pcall, and in a function with a name", function()
   loop.run(function()
     raises_here("net.connect: option 'timout' is unknown (did you mean 'timeout'?)",
       function() net.connect("127.0.0.1", 9, { timout = 1 }) end)
@@ -110,7 +110,7 @@ t.test("the error has the caller's line, even in a task, below pcall, and in a f
   t.eq(message:match ":%d+: net%.connect: ", (":%d: net.connect: "):format(line), message)
 end)
 
--- Regression: the family after an address was refused as a table of options.
+-- Regression: connect refused the family, which follows the address and the port, as a wrong table of options.
 t.test("the results of listener:address() can be passed to connect", function()
   loop.run(function()
     local listener <close> = t.ok(net.listen("127.0.0.1", 0))

@@ -1,16 +1,17 @@
--- A panic in each function that the library binds becomes a Lua error, and the VM continues. Run by `make panics`, in a
--- build whose functions panic on demand (src/lua/panics.rs). The suite finds the functions in the tables of modules, in
--- the metatables of every kind of object, and among the searchers.
+-- A panic in any function that the library binds becomes a Lua error, and the VM continues. `make panics` runs this
+-- suite in a build whose functions panic on demand (src/lua/panics.rs). The suite finds the functions in the tables of
+-- modules, in the metatables of every kind of object, and among the searchers.
 
 local t = require "tests.kit"
 require "lio"
 local panics = require "lio.panics"
 
--- Calls `f` so that the next function which is entered panics. Returns the message if that was `f`.
+-- Requests that the next bound function panics, and calls `f`. If `f` was this function, returns the panic's message;
+-- otherwise returns nil and the first two results of pcall.
 local function broken(f, ...)
   panics.after(1)
   local done, message = pcall(f, ...)
-  -- If no function was entered before, this call enters one, which panics.
+  -- If the call of `f` entered no bound function, this call of `panics.after` is the one that panics.
   if not pcall(panics.after, 0) then
     panics.after(0)
     return nil, done, message
@@ -22,7 +23,7 @@ local function is_panic(message)
   return type(message) == "string" and message:find "internal error: on purpose" ~= nil
 end
 
--- Functions of the standard library.
+-- The functions of the standard library.
 local plain = {}
 for _, name in ipairs { "_G", "coroutine", "debug", "io", "math", "os", "package", "string", "table", "utf8" } do
   for _, value in pairs(package.loaded[name]) do
@@ -34,7 +35,7 @@ local function is_bound(f) return type(f) == "function" and not plain[f] and deb
 
 local count = 0
 
--- Checks that each bound function in `list`, and in its tables, fails with its panic.
+-- Checks that each bound function in the table `list`, and in tables inside it, fails with its panic.
 local function check(where, list, depth)
   local names = {}
   for name in pairs(list) do
@@ -43,7 +44,7 @@ local function check(where, list, depth)
   table.sort(names)
   for _, name in ipairs(names) do
     local value = list[name]
-    -- The garbage collector calls `__gc` without a function of the library.
+    -- A panic in `__gc` does not become a Lua error.
     if is_bound(value) and name ~= "__gc" then
       local message = broken(value)
       t.ok(is_panic(message), ("%s.%s: %s"):format(where, name, tostring(message)))
@@ -57,7 +58,7 @@ end
 -- Some modules can be opened only in a service.
 for _, name in ipairs { panics.modules() } do
   if name ~= "lio.panics" and name ~= "lio.debug" then
-    t.test(name .. " and its functions", function()
+    t.test(name .. " and its functions panic", function()
       local done, module = pcall(require, name)
       if not done then
         t.ok(not tostring(module):find "internal error", module)
@@ -68,7 +69,7 @@ for _, name in ipairs { panics.modules() } do
   end
 end
 
-t.test("the loader of each module", function()
+t.test("the loader of each module panics", function()
   for _, name in ipairs { panics.modules() } do
     local loader
     for _, search in ipairs(package.searchers) do
@@ -81,7 +82,7 @@ t.test("the loader of each module", function()
   end
 end, { leaks = true })
 
-t.test("the searchers of modules", function()
+t.test("a searcher of modules panics", function()
   local found = 0
   for _, search in ipairs(package.searchers) do
     if is_panic(broken(search, "lio.net")) then found = found + 1 end
@@ -89,7 +90,7 @@ t.test("the searchers of modules", function()
   t.ok(found >= 1)
 end)
 
-t.test("the methods of each kind of object", function()
+t.test("the methods of each kind of object panic", function()
   local objects = require "tests.kit.objects"
   objects.each(function(name, make, methods)
     for method, f in pairs(methods) do
@@ -99,14 +100,14 @@ t.test("the methods of each kind of object", function()
         t.ok(is_panic(message), ("%s:%s: %s %s %s"):format(name, method, message, done, result))
         count = count + 1
       end
-      -- After `__gc` the object has no value, so closing may fail.
+      -- After `__gc` the object has no value, so `close` may fail.
       if close then t.ok(pcall(close) or method == "__gc", name) end
     end
   end)
 end, { leaks = true })
 
--- Each function that is entered during a whole exchange panics, one per exchange.
-t.test("each step of a server's work", function()
+-- In exchange `n`, the call number `n` of a bound function panics.
+t.test("any step of a server's work may panic", function()
   local socket, lio = require "lio.socket", require "lio"
   local loop, web, net = require "lio.loop", require "lio.webserver", require "lio.net"
   local log = {}
@@ -130,7 +131,7 @@ t.test("each step of a server's work", function()
     end)
     if not pcall(panics.after, 0) then pcall(panics.after, 0) end
     log[#log + 1] = tostring(message)
-    -- Without this stop, its steps would be counted in the next exchange.
+    -- Otherwise this server's work would count in the next exchange.
     if server then loop.run(function() server:stop(0) end) end
     return done and body and tostring(body):find '"id":"7"' ~= nil
   end
@@ -144,6 +145,6 @@ t.test("each step of a server's work", function()
   t.ok(whole > 20 and whole < 60, whole)
 end, { leaks = true })
 
-t.test("many functions were broken", function() t.ok(count > 250, count) end)
+t.test("the suite has tested many functions", function() t.ok(count > 250, count) end)
 
 t.finish()

@@ -1,11 +1,12 @@
--- curl and its options against the server. Each option is a difference between real clients: versions, uploads with and
--- without a length, expectations, unusual targets, reused connections, slow reading.
+-- Tests the server with curl. The options of curl are differences between real clients: HTTP versions, uploads with and
+-- without a length, Expect, unusual request targets, reused connections, slow reading.
 
 local t = require "tests.kit"
 
 local child, port
 
--- Runs curl with options; `URL` in them is the server's address. Returns its output and its exit code.
+-- Runs curl with `options`, in which `URL` is replaced with the server's address. Returns its output, exit code and
+-- standard error.
 local function curl(options, stdin)
   local command = "curl -sS --noproxy '*' --max-time 30 " .. options:gsub("URL", "http://127.0.0.1:" .. port)
   local r = t.run(command, stdin)
@@ -17,7 +18,7 @@ t.test("the server starts", function()
   port = child:expect "^lio: serving http://127%.0%.0%.1:(%d+)/$"
 end, { leaks = true })
 
-t.test("--http1.1 and --http1.0 get the same body, 1.0 without chunks", function()
+t.test("--http1.1 and --http1.0 get the same body, with --http1.0 without chunks", function()
   for _, path in ipairs { "/", "/pieces?count=3", "/empty" } do
     local new = curl("--http1.1 'URL" .. path .. "'")
     local old, code = curl("--http1.0 -D - 'URL" .. path .. "'")
@@ -29,14 +30,14 @@ t.test("--http1.1 and --http1.0 get the same body, 1.0 without chunks", function
   end
 end)
 
-t.test("-I is HEAD: the fields, no body", function()
+t.test("-I (HEAD) gets the header fields and no body", function()
   local out, code = curl "-I 'URL/json'"
   t.eq(code, 0)
   t.ok(out:find "\r\nContent%-Type: application/json\r\n" and out:find "\r\n\r\n$", out)
   t.eq(select(2, curl "-I 'URL/pieces?count=3'"), 0)
 end)
 
-t.test("several URLs go over one connection", function()
+t.test("several URLs are requested on one connection", function()
   local _, code, err = curl("-v" .. (" -o /dev/null"):rep(4)
     .. " URL/ URL/nothing URL/pieces -X POST URL/refuse")
   t.eq(code, 0)
@@ -44,7 +45,7 @@ t.test("several URLs go over one connection", function()
   t.eq(select(2, err:gsub("Re%-using existing connection", "")), 3, err)
 end)
 
-t.test("-T uploads a file by its length, and standard input in chunks", function()
+t.test("-T uploads a file with a Content-Length, and standard input in chunks", function()
   local body = ("0123456789"):rep(30000)
   local file = t.write(t.tmp() .. "/upload", body)
   t.eq({ curl("-T " .. file .. " URL/body") }, { body, 0, "" })
@@ -83,13 +84,13 @@ t.test("-Z sends many requests at once", function()
   for i = 1, 200 do t.ok(seen[tostring(i)], "answer " .. i) end
 end)
 
-t.test("--path-as-is and escapes: dots stay, and a path is decoded once", function()
+t.test("--path-as-is: dots stay in the path, and escapes are decoded once", function()
   t.eq((curl "--path-as-is URL/path/../../etc/passwd"), "/path/../../etc/passwd")
   t.eq((curl "--path-as-is URL/path/%2e%2e/x"), "/path/../x")
   t.eq((curl "URL/path/%252e"), "/path/%2e")
 end)
 
-t.test("--request-target: the asterisk, an absolute form, and malformed targets", function()
+t.test("--request-target: the asterisk and absolute forms are served, malformed targets are refused", function()
   local out, code = curl "-i -X OPTIONS --request-target '*' URL"
   t.eq(code, 0)
   t.ok(out:find "^HTTP/1.1 204 No Content\r\n" and out:find "\r\nAllow: ", out)
@@ -98,22 +99,22 @@ t.test("--request-target: the asterisk, an absolute form, and malformed targets"
   t.eq((curl "-o /dev/null -w '%{http_code}' --request-target '*' URL"), "400")
 end)
 
-t.test("a missing Host, and an empty one", function()
+t.test("a request without Host is refused, and a request with an empty Host is served", function()
   t.eq((curl "-o /dev/null -w '%{http_code}' -H 'Host:' URL/"), "400")
   t.eq((curl "-o /dev/null -w '%{http_code}' -H 'Host;' URL/"), "200")
 end)
 
-t.test("-L follows redirects, with method and body after a 307", function()
+t.test("-L follows redirects, and after a 307 sends the same method and body", function()
   t.eq((curl "-L URL/redirect"), "Hello, World!\n")
   local out = curl "-L -d kept URL/redirect"
   t.ok(out:find('"method":"POST"', 1, true) and out:find('"body":"kept"', 1, true), out)
 end)
 
-t.test("a response that is cut short is curl's error 18", function()
+t.test("for a response that is cut short curl reports error 18", function()
   t.eq({ curl "-o /dev/null URL/cut" }, { "", 18, "curl: (18) transfer closed with outstanding read data remaining\n" })
 end)
 
-t.test("--max-time: a client that times out harms no other", function()
+t.test("--max-time: a client that times out does not affect other clients", function()
   t.eq(select(2, curl "--max-time 0.1 'URL/slow?seconds=1'"), 28)
   t.eq((curl "URL/"), "Hello, World!\n")
 end)

@@ -3,7 +3,7 @@
 
 local t = require "tests.kit"
 
--- Debian's packages are for Debian's interpreter, which need not be the first on the path.
+-- Debian's packages are installed for Debian's interpreter, which may not be the first on the path.
 local function find_python()
   for _, name in ipairs { os.getenv "PYTHON" or "python3", "/usr/bin/python3" } do
     if t.run(t.quote(name) .. " -c 'import h11, requests'").code == 0 then return name end
@@ -13,7 +13,7 @@ end
 
 local python
 
-t.test("there is a python3 with h11 and requests", function() python = find_python() end)
+t.test("a python3 with h11 and requests is installed", function() python = find_python() end)
 
 local function start()
   local child = t.spawn(t.lio() .. " " .. t.quote(t.root .. "tests/peers/server.lua"))
@@ -30,11 +30,11 @@ for _, peer in ipairs { "h11", "http_client", "requests" } do
     cases = cases + 1
     t.test(peer .. ": " .. text, function() t.eq(outcome, "ok", why) end)
   end
-  t.test(peer .. ": the script came to its end", function()
+  t.test(peer .. ": the script ran to its end", function()
     t.eq({ r.code, r.err }, { 0, "" })
     t.ok(cases > 4, cases)
   end)
-  t.test(peer .. ": the server goes on, and ends in order", function()
+  t.test(peer .. ": the server still runs, and exits normally", function()
     child:kill()
     child:all()
     t.eq(child:close(), 0)

@@ -1,6 +1,6 @@
--- Calls every method of every kind of object, with a finalizer that calls all methods of the same object at each
--- allocation. No call corrupts memory (`make sanitize ONLY=reentry` checks that) or raises an internal error. The suite
--- finds the methods in metatables, the arguments in a list, and the kinds in the sources.
+-- Calls every method of every kind of object while a finalizer, which runs at each allocation, calls all methods of the
+-- same object. No call may corrupt memory (`make sanitize ONLY=reentry` checks this) or raise an internal error. The
+-- suite takes the methods from metatables, the arguments from a list, and the kinds of objects from the sources.
 
 local t = require "tests.kit"
 local reentry = require "tests.kit.reentry"
@@ -8,7 +8,8 @@ local objects = require "tests.kit.objects"
 
 local arguments <const> = objects.arguments
 
--- Calls `f` while `final` runs as a finalizer at each allocation. Returns the number of runs, and the results of pcall.
+-- Calls `f` while `final` runs as a finalizer at each allocation. Returns how often `final` ran, and the first two
+-- results of pcall.
 local function under_pressure(final, f, ...)
   local runs, armed = 0, true
   local function arm()
@@ -28,7 +29,7 @@ local function under_pressure(final, f, ...)
   return runs, done, message
 end
 
-t.test("each kind of object in the sources has a maker or is internal", function()
+t.test("for each kind of object in the sources, the kit has a maker or lists it as internal", function()
   local known = {}
   for _, name in ipairs(objects.kinds()) do
     known[name] = true
@@ -45,11 +46,11 @@ objects.each(function(name, make, methods)
   local sorted = {}
   for method in pairs(methods) do sorted[#sorted + 1] = method end
   table.sort(sorted)
-  t.test(name .. ": " .. #sorted .. " methods, each interrupted by all of them", function()
+  t.test(name .. ": " .. #sorted .. " methods, each interrupted by calls of all methods", function()
     for _, method in ipairs(sorted) do
       local allocates = false
       for number = 1, #arguments(method) do
-        -- The finalizer first calls all methods except those that drop the object, then also those.
+        -- In the first round the finalizer does not call the methods that drop the object, in the second round it does.
         for _, drops in ipairs { false, true } do
           local object, close = make()
           local given = arguments(method, object)[number]

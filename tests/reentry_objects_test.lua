@@ -1,6 +1,6 @@
--- A finalizer that runs while a method allocates may call any other method of the same object. Each byte and each value
--- is returned once, and no memory is freed twice. Each test names the call, and the calls that the finalizer makes
--- during it.
+-- A finalizer that runs while a method allocates may call any method of the same object. Each byte and each value is
+-- still returned once, and no memory is freed twice. The title of each test names the call, and the calls that the
+-- finalizer makes during this call.
 
 local t = require "tests.kit"
 local reentry = require "tests.kit.reentry"
@@ -17,7 +17,7 @@ local stream = require "lio.stream"
 local close, connection = reentry.close, reentry.connection
 local with_finalizer = reentry.with_finalizer
 
--- Returns a function that calls `f` at its first call only.
+-- Returns a function that calls `f` when it is called for the first time, and later does nothing.
 local function once(f)
   local called
   return function()
@@ -27,24 +27,24 @@ local function once(f)
   end
 end
 
--- Returns bytes that contain their position.
+-- Returns `length` bytes: every five bytes are their own number, so lost or repeated bytes are detected.
 local function pattern(length)
   local parts = {}
   for i = 1, length // 5 do parts[i] = ("%05d"):format(i) end
   return table.concat(parts)
 end
 
--- Returns bytes that compression does not make shorter.
+-- Returns `length` bytes that cannot be compressed.
 local function noise(length)
   local parts = {}
   for i = 1, length // 8 do parts[i] = ("<i8"):pack(math.random(0)) end
   return table.concat(parts)
 end
 
--- Drops the value of an object, as the garbage collector does.
+-- Calls the `__gc` of `object`, as the garbage collector does.
 local function drop(object) getmetatable(object).__gc(object) end
 
--- Returns the error that a busy object raises when a finalizer calls `f`.
+-- Calls `f`, which must raise. Returns the error; true if there was none.
 local function refusal(f, ...)
   local done, message = pcall(f, ...)
   return done or message
@@ -88,14 +88,14 @@ t.test("stream:try_recv(500) whose stream a finalizer drops returns the bytes, a
   close(far, sel)
 end)
 
-t.test("stream:try_recv() of all bytes with a try_recv of the next bytes in a finalizer", function()
+t.test("stream:try_recv() returns its bytes, and try_recv in a finalizer the bytes that arrived later", function()
   local s, far, sel = connection()
   local sent = pattern(5000)
   far:send(sent)
   local inner
   local data = with_finalizer(once(function()
     far:send "next"
-    -- The stream has recorded that the socket has no bytes; the wait makes it read again.
+    -- The stream has recorded that the socket is empty; it reads again after the wait has reported readiness.
     s:arm(1)
     for _ in sel:wait(5) do -- luacheck: ignore 542
     end
@@ -171,7 +171,7 @@ t.test("a stream whose __gc is called while a number becomes a string is refused
   end
 end)
 
-t.test("http.request.body of a length with body in a finalizer returns the body once", function()
+t.test("http.request.body with Content-Length and body in a finalizer returns the body once", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body
     .. "GET / HTTP/1.1\r\nHost: b\r\n\r\n"
@@ -190,7 +190,7 @@ t.test("http.request.body of a length with body in a finalizer returns the body 
   close_all()
 end)
 
-t.test("http.request.body of chunks with body in a finalizer returns the body once", function()
+t.test("http.request.body with chunks and body in a finalizer returns the body once", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
   for i = 1, 5000, 1000 do request = request .. "3e8\r\n" .. body:sub(i, i + 999) .. "\r\n" end
@@ -248,7 +248,7 @@ t.test("http.serve with serve in a finalizer does not mix two heads that are sto
     http.request.respond(req, 204)
   end
   with_finalizer(once(function()
-    -- The next bytes are stored where the first head was.
+    -- The second head is stored in the memory of the first one.
     far:send(request "two")
     reentry.serve(server, handle)
   end), reentry.serve, server, handle)
@@ -257,7 +257,7 @@ t.test("http.serve with serve in a finalizer does not mix two heads that are sto
   close_all()
 end)
 
--- Returns the answers of a connection whose peer has sent `bytes`.
+-- Returns the `http.responses` of a stream whose peer has sent `bytes`; also the stream, the peer and the selector.
 local function answers(bytes)
   local s, far, sel = connection()
   far:send(bytes)
@@ -266,7 +266,7 @@ local function answers(bytes)
   return a, s, far, sel
 end
 
-t.test("answers:head with head of other answers in a finalizer returns its own head", function()
+t.test("answers:head while a finalizer reads the head of another connection returns its own head", function()
   local a, s, far, sel = answers "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-One: 1\r\n\r\n"
   local b, s2, far2, sel2 = answers("HTTP/1.1 200 OK\r\nX: " .. ("2"):rep(3000) .. "\r\n\r\n")
   local other
@@ -312,11 +312,11 @@ t.test("answers:piece with piece and __gc of the stream in a finalizer returns e
   close(far, sel)
 end)
 
-t.test("encoder:flush, write and finish encode also the bytes that a finalizer writes", function()
+t.test("encoder:flush, write and finish also encode the bytes that a finalizer writes", function()
   -- The input cannot be compressed, so each call returns output.
   local text = noise(400000)
   for _, coding in ipairs { "gzip", "deflate", "br" } do
-    -- The `write` of Brotli returns no output for this little input.
+    -- Brotli's `write` returns no output, because the input is too short.
     for _, outer in ipairs { "flush", "finish", coding ~= "br" and "write" or nil } do
       for _, inner in ipairs { "write", "flush", "finish" } do
         local name = coding .. " " .. outer .. " " .. inner
@@ -371,7 +371,7 @@ t.test("a coder whose __gc is called while its output becomes a string returns t
   t.raises("lio.compress.encoder expected", encoder.write, encoder, "more")
 end)
 
--- Returns a parser that has read two parts with different fields.
+-- Returns a parser that has been fed a whole form: two parts with different fields.
 local function form()
   local m = http.multipart("multipart/form-data; boundary=b", 10, 10000)
   local function part(name, value)
@@ -414,13 +414,13 @@ t.test("multipart:next returns a whole part, even if a finalizer reads the next 
   end
 end)
 
-t.test("multipart:next with __gc of the parser in a finalizer returns the part, and later calls are refused", function()
+t.test("multipart:next whose parser a finalizer drops returns the part, and later calls are refused", function()
   local m = form()
   t.eq({ content_type(with_finalizer(once(function() drop(m) end), m.next, m)) }, { 4, "part", "one", "text/one" })
   t.ok(tostring(refusal(m.next, m)):find "lio.http.multipart expected")
 end)
 
-t.test("calls of bootstrap with a number as label, with deinit in a finalizer, find no system", function()
+t.test("calls of bootstrap that convert a number while a finalizer calls deinit find no system", function()
   local boot = require "ltask.bootstrap"
   for name, call in pairs {
     ["new_service of generation 1"] = function() boot.new_service(12345, "return", 1) end,
@@ -436,7 +436,7 @@ t.test("calls of bootstrap with a number as label, with deinit in a finalizer, f
   end
 end)
 
-t.test("bootstrap.init runs no finalizer; one that calls init runs after it, and is refused", function()
+t.test("no finalizer runs during bootstrap.init; a finalizer that calls init runs later, and is refused", function()
   local boot = require "ltask.bootstrap"
   local config, message = { worker = 1 }, nil
   with_finalizer(once(function() message = refusal(boot.init, { worker = 1 }) end), function()
@@ -447,7 +447,7 @@ t.test("bootstrap.init runs no finalizer; one that calls init runs after it, and
   boot.deinit()
 end)
 
-t.test("a second answer to a request, by a finalizer, is refused", function()
+t.test("a second answer to a request, sent by a finalizer, is refused", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. pattern(5000)
   for name, inner in pairs {
     respond = function(req) http.request.respond(req, 500, nil, "inner") end,
@@ -467,7 +467,7 @@ t.test("a second answer to a request, by a finalizer, is refused", function()
   end
 end)
 
-t.test("an answer to a closed connection, or of a server that was dropped, writes to no freed memory", function()
+t.test("an answer whose connection was closed or whose server was dropped writes to no freed memory", function()
   for _, what in ipairs { "close", "server" } do
     local server, _, far = reentry.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
     local dispatcher, said = server:dispatcher(), nil
@@ -506,7 +506,7 @@ t.test("routes whose __gc runs in add are refused; in params and matches they re
   end
 end)
 
--- Regression: `reopen` used to make an epoll descriptor for the dropped object, which was never closed.
+-- Regression: `reopen` created an epoll descriptor for the dropped object. The descriptor was never closed.
 t.test("a closed selector that a call opens again, and whose __gc is called, leaves no descriptor open", function()
   for _, call in ipairs { "_select_add", "_select_mod", "_select_wait" } do
     local sel = lio.create()
@@ -521,7 +521,7 @@ t.test("a closed selector that a call opens again, and whose __gc is called, lea
   end
 end)
 
-t.test("a call with __gc of its socket in a finalizer refuses the socket", function()
+t.test("a call whose socket a finalizer drops is refused", function()
   for name, call in pairs {
     send = function(a) a:send(12345.5) end,
     sendv = function(a) a:sendv("x", 12345.5) end,
@@ -555,7 +555,7 @@ t.test("received bytes are complete if a finalizer drops the socket while they b
   end
 end)
 
-t.test("a call on a listener or a socket that a finalizer drops works or returns an error", function()
+t.test("accept and stream.new return their result, even if a finalizer drops their socket", function()
   local listener = socket.create "tcp"
   listener:bind("127.0.0.1", 0)
   listener:listen()
@@ -587,7 +587,7 @@ t.test("resolver:answer with answer in a finalizer returns each answer once and 
   local sel = lio.create()
   local r = resolver.new(sel:waker())
   local first, second
-  -- The waker fires for each answer, when the answer is there.
+  -- The waker fires when an answer is available.
   first = r:query "127.0.0.1"
   for _ in sel:wait(10) do end -- luacheck: ignore 542
   second = r:query "127.0.0.2"

@@ -1,6 +1,6 @@
--- A finalizer that runs while a native call allocates may change each value of that call through the debug library:
--- arguments, pushed results and temporary values. Then the call fails or continues: no value is used as another type,
--- no type of Lua gets a metatable, and no freed memory is used (`make sanitize ONLY=reentry`).
+-- A finalizer that runs while a native call allocates may change each value of the call through the debug library:
+-- arguments, pushed results and temporary values. The call then fails or continues: it uses no value as another type,
+-- sets no metatable for a type of Lua, and uses no freed memory (`make sanitize ONLY=reentry`).
 
 local t = require "tests.kit"
 local reentry = require "tests.kit.reentry"
@@ -13,7 +13,7 @@ local lio = require "lio"
 
 local types = { [0] = "number", [""] = "string", [print] = "function", [false] = "boolean" }
 
--- Returns the metatables of the types of Lua, including nil.
+-- Returns the metatables that the types of Lua share, by type; the key for nil is `none`.
 local function metatables()
   local found = { none = debug.getmetatable(nil), thread = debug.getmetatable(coroutine.running()) }
   for value, name in pairs(types) do found[name] = debug.getmetatable(value) end
@@ -22,7 +22,8 @@ end
 
 local before <const> = metatables()
 
--- Sets the values of the innermost running call of `f` for which `is_meant` holds to `value`. Returns their number.
+-- In the innermost running call of `f`, replaces each value for which `is_meant` returns true with `value`. Returns the
+-- number of replaced values.
 local function replace(f, is_meant, value)
   local level, count = 3, 0
   while true do
@@ -42,7 +43,8 @@ local function replace(f, is_meant, value)
   return count
 end
 
--- Calls `f` while such a finalizer runs. Returns the number of changed values, and the results of pcall.
+-- Calls `f` while a finalizer replaces its values at each allocation. Returns the number of replaced values, and the
+-- results of pcall.
 local function with_changes(is_meant, value, f, ...)
   local count = 0
   local function change() count = count + replace(f, is_meant, value) end
@@ -68,11 +70,11 @@ local function is_new_object(value) return type(value) == "userdata" and not deb
 local function is_metatable(value) return type(value) == "table" and rawget(value, "__gc") ~= nil end
 local function is_new_table(value) return type(value) == "table" and not next(value) end
 
--- Replaces the new object, or its metatable, with each of the values while a waker is made.
+-- Tests that creating a waker fails if a finalizer replaces the new object, or its metatable, with any of `values`.
 local function test_removed(name, is_meant, values)
-  t.test(name .. " that a finalizer removes while an object is made is an error", function()
+  t.test(name .. " that a finalizer removes while an object is created causes an error", function()
     local sel <close> = lio.create()
-    -- The type is made once.
+    -- The first waker creates the metatable of the type.
     sel:waker()
     for _, value in ipairs(values) do
       local changed, done, message = with_changes(is_meant, value, sel.waker, sel)
@@ -84,12 +86,12 @@ local function test_removed(name, is_meant, values)
 end
 
 test_removed("an object", is_new_object, { false, 0, "text", print, coroutine.create(print), {} })
--- The object would have no `__gc`, or that of another type.
+-- With a replaced metatable, the object would have no `__gc`, or the `__gc` of another type.
 test_removed("a metatable", is_metatable, {
   false, 0, "text", {}, debug.getmetatable(io.stdout), debug.getmetatable(require("lio.timer").new()),
 })
 
-t.test("a table that is taken away while it is filled is an error", function()
+t.test("a table that a finalizer removes while the table is filled causes an error", function()
   local pointer, size = boot.pack { 1, 2, 3 }
   for _, call in ipairs { { boot.unpack, pointer, size }, { json.decode, "[1,2,3]" } } do
     for _, value in ipairs { false, 0, "text", print, coroutine.create(print) } do
@@ -134,8 +136,8 @@ t.test("http.serve uses no user value of a server or a dispatcher as another typ
   end
 end, { leaks = true })
 
--- The common code of the services below. `collect()` frees all unreferenced objects, even in a finalizer: memory is
--- short, so Lua collects all.
+-- The common code of the services below. `collect()` frees all unreferenced objects, even inside a finalizer: under a
+-- memory limit of one byte, Lua runs a full collection before an allocation fails.
 local collect <const> = [[
   local function collect()
     for _ = 1, 2 do
@@ -146,7 +148,7 @@ local collect <const> = [[
   end
 ]]
 
--- Regression: the freed connection was used after its bytes became a string.
+-- Regression: the freed connection was used after its bytes had become a string.
 kit.test("a connection that a finalizer frees while its bytes become a string is not used again", {
   main = collect .. [[
     local reentry = require "tests.kit.reentry"
@@ -165,7 +167,7 @@ kit.test("a connection that a finalizer frees while its bytes become a string is
       held.connection = nil
       return s
     end
-    -- It is finalized after the connection, because it is older.
+    -- This object is finalized after the connection, because it is older.
     held.older = setmetatable({}, { __gc = function()
       say(state, held.seen[1])
       collect()
@@ -186,7 +188,7 @@ kit.test("a connection that a finalizer frees while its bytes become a string is
   out = { "lost\tnil", "5000" },
 })
 
-kit.test("a service that closes has no main function", {
+kit.test("ltask.backtrace finds no main function in a service that is closing", {
   services = {
     closing = collect .. [[
       KEPT = setmetatable({}, { __gc = function()
@@ -206,7 +208,7 @@ kit.test("a service that closes has no main function", {
 local changes = 0
 
 objects.each(function(name, make, methods)
-  t.test(name .. ": each value of each method's call is changed", function()
+  t.test(name .. ": no call of a method with replaced values raises an internal error", function()
     local other, close_other = objects.makers["lio.timers"]()
     local values = { 0, "text", {}, coroutine.create(print), other }
     for method, f in pairs(methods) do

@@ -1,5 +1,5 @@
--- Lua code that runs during a native call, as a method that returns the descriptor or as a finalizer, may close or
--- change the object of that call. Then the call fails or continues, and the process does not crash.
+-- Lua code that runs during a native call, as a finalizer or as a method that returns a descriptor, may close or change
+-- the object of the call. The call then fails or continues, and the process does not crash.
 
 local t = require "tests.kit"
 local reentry = require "tests.kit.reentry"
@@ -43,7 +43,7 @@ t.test("if the method that returns the descriptor closes its socket, event_add f
   close(b, sel)
 end)
 
-t.test("a finalizer that closes the selector while a waker is made leaves a waker without a selector", function()
+t.test("if a finalizer closes the selector while a waker is created, the waker has no selector", function()
   local sel = lio.create()
   local waker = with_finalizer(function()
     sel:close()
@@ -87,7 +87,7 @@ t.test("a finalizer may take from a stream while bytes of the stream become a st
   close(s, far, sel)
 end)
 
-t.test("reporting more sent bytes than were pending means that all are sent", function()
+t.test("if more bytes are reported as sent than were pending, all pending bytes count as sent", function()
   local s, far, sel = connection()
   t.eq(s:try_send(100, "a", "b"), true)
   t.eq(s:try_send(100, "a"), true)
@@ -101,9 +101,9 @@ t.test("a connection that a finalizer closes while its request is passed to the 
     "GET / HTTP/1.1\r\nHost: a\r\nX: " .. value .. "\r\n\r\n")
   local ballast, field
   with_finalizer(function()
-    -- Wait until its request is being handled.
+    -- Wait until the server is handling the request.
     if server:work_count() == 0 then server:close() end
-    -- Reuse the freed memory.
+    -- Use the freed memory again.
     ballast = ("z"):rep(200000)
   end, reentry.serve, server, function(req)
     field = req:field "x"
@@ -116,7 +116,7 @@ t.test("a connection that a finalizer closes while its request is passed to the 
   close_all()
 end)
 
-t.test("a finalizer that serves another request while a request is passed to the handler does not change it", function()
+t.test("a finalizer that serves another request while a handler gets its request does not change it", function()
   local first, close_first = reentry.server(http.routes(), "GET /one HTTP/1.1\r\nHost: a\r\nX-One: 1\r\n\r\n")
   local second, close_second =
     reentry.server(http.routes(), "GET /" .. ("2"):rep(3000) .. " HTTP/1.1\r\nHost: bb\r\nY: 2\r\n\r\n")
@@ -132,7 +132,7 @@ t.test("a finalizer that serves another request while a request is passed to the
   close_second()
 end)
 
-t.test("a finalizer that reads parameters while those of another request are read does not change them", function()
+t.test("a finalizer that reads parameters does not change the parameters of another request", function()
   local routes = http.routes()
   local id = routes:add("GET", "/u/:a/:b/:c")
   local function request(letter, size)
@@ -147,7 +147,7 @@ t.test("a finalizer that reads parameters while those of another request are rea
   t.eq(params, { a = want, b = want, c = want })
 end)
 
-t.test("a finalizer that matches routes while others are matched does not change the result", function()
+t.test("a finalizer that matches routes while other routes are matched does not change the result", function()
   local routes, many = http.routes(), http.routes()
   local id = routes:add("GET", "/a")
   for i = 1, 500 do
@@ -194,12 +194,12 @@ t.test("a server whose __gc was called is refused", function()
   t.raises("lio.http.server expected", server.work_count, server)
   getmetatable(dispatcher).__gc(dispatcher)
   t.raises("lio.http.dispatcher expected", http.serve, dispatcher)
-  -- Its connections are closed.
+  -- The server's connections are closed.
   t.is_nil(far:recv())
   far:close()
 end)
 
-t.test("a server keeps its routes after their __gc was called", function()
+t.test("a server keeps its routes after the __gc of the routes was called", function()
   local routes = http.routes()
   routes:add("GET", "/:a")
   local request = "GET /b HTTP/1.1\r\nHost: a\r\n\r\n"

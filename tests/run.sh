@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs the Lua suites and counts their tests. Called by `make suites` (part of `make test`) and `make test-long`:
 #   LIO_BIN=path/to/lio [STOCK=lua5.4] [MODULES=build] tests/run.sh [--long] [WORD]
-# Every tests/*_test.lua whose name contains WORD runs in the executable and, unless STOCK is empty, in that interpreter
-# with the lio.so of the folder MODULES. With --long the suites are tests/long/*.lua (except *_server.lua) and *.sh. A
-# suite that crashes, hangs or prints no closing line counts as one failure. LIO_TEST_JOBS suites (default 2) run at a
-# time; with --long, one. The last line is "N passed, M failed".
+# Every tests/*_test.lua whose name contains WORD runs in the executable. Unless STOCK is empty, it also runs in the
+# interpreter STOCK with the lio.so of the folder MODULES. With --long the suites are tests/long/*.lua (except
+# *_server.lua) and tests/long/*.sh. A suite that crashes, hangs or prints no closing line counts as one failure.
+# LIO_TEST_JOBS suites (default 2) run at the same time; with --long, one. The last line is "N passed, M failed".
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -38,19 +38,19 @@ esac
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export LIO_BIN
-# The environment of the caller does not change which modules the suites load.
+# The environment of the caller must not change which modules the suites load.
 unset LUA_INIT LUA_INIT_5_4 LUA_INIT_5_5 LUA_PATH_5_4 LUA_PATH_5_5 LUA_CPATH LUA_CPATH_5_4 LUA_CPATH_5_5
 export LUA_PATH="$root/?.lua;;"
 started=0 running=0
 
-# run_suite HOST FILE COMMAND...: runs the command with FILE, prints a line, and records the number of passed and failed
+# run_suite HOST FILE COMMAND...: runs COMMAND with FILE, prints a line, and records the numbers of passed and failed
 # tests.
 run_suite() {
   local host=$1 file=$2 job=$scratch/$started log status closing p f what= began=$SECONDS
   shift 2
   log=$job.log
   export LIO_TEST_STATE=$job.state
-  # timeout leads a process group, so the processes that a suite started end with it.
+  # timeout leads a process group, so when it ends the suite, the processes that the suite started end too.
   timeout -k 5 "$limit" "$@" "$file" >"$log" 2>&1 </dev/null
   status=$?
   closing=$(tail -n 1 "$log" | grep -E '^[0-9]+ passed, [0-9]+ failed$')
@@ -83,7 +83,7 @@ run_suite() {
     fi
     if [ -n "$what" ]; then echo "    FAILED: $what"; fi
   } >"$job.report"
-  # One write, because other jobs print at the same time.
+  # The report is written at once, because other jobs print at the same time.
   cat "$job.report"
   echo "$p $f" >"$job.count"
 }
@@ -96,7 +96,7 @@ in_stock() {
   LIO_HOST=$stock LUA_CPATH="$modules/?.so;;" run_suite "$(basename "$stock")" "$1" "$stock"
 }
 
-# begin COMMAND...: runs it in the background, as soon as fewer than $jobs run.
+# begin COMMAND...: runs COMMAND in the background, as soon as fewer than $jobs jobs run.
 begin() {
   if [ "$running" = "$jobs" ]; then
     wait -n
@@ -112,7 +112,7 @@ if [ -z "$stock" ]; then
 fi
 for file in "$folder"/$pattern; do
   case $file in
-    *_server.lua) ;; # not a suite: a script in the same folder starts it
+    *_server.lua) ;; # not a suite: another script in the folder starts this server
     *"$word"*.lua)
       [ -e "$file" ] || continue
       begin in_lio "$file"
@@ -129,7 +129,7 @@ if [ "$started" = 0 ]; then
   failed=1
 fi
 for ((job = 1; job <= started; job++)); do
-  # If the runner of a suite died, that counts as a failure.
+  # A job without a result counts as a failure.
   p=0 f=1
   if [ -s "$scratch/$job.count" ]; then read -r p f <"$scratch/$job.count"; fi
   passed=$((passed + p)) failed=$((failed + f))

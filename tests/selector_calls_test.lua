@@ -1,16 +1,16 @@
--- The system calls of the selector, counted by strace: for lio's sockets, level-triggered events need only the
--- epoll_ctl that adds the socket; a foreign descriptor is re-armed once per event.
+-- The system calls of the selector, counted by strace. For lio's sockets, level-triggered events need only the
+-- epoll_ctl that adds the socket; a foreign descriptor is armed again once per event.
 
 local t = require "tests.kit"
 
 if os.execute "strace -o /dev/null true 2>/dev/null" ~= true then
-  t.test("strace exists and may trace", function()
+  t.test("strace is installed and may trace", function()
     error "install strace; this suite counts system calls with it"
   end)
   t.finish()
 end
 
--- Runs Lua code in this host under strace. Returns how often each of `calls` was made.
+-- Runs Lua code in this host under strace. Returns the counts of the system calls in `calls`, by name.
 local function count(calls, code)
   local dir = t.tmp()
   local script = t.write(dir .. "/script.lua", [[
@@ -29,7 +29,7 @@ local function count(calls, code)
   return counts
 end
 
-t.test("1000 partial reads of lio's sockets make only the epoll_ctl calls that add them", function()
+t.test("with 1000 partial reads of lio's sockets, epoll_ctl is called only to add the sockets", function()
   local counts = count("epoll_ctl", [[
     ENDS = {}
     for i = 1, 10 do
@@ -50,7 +50,7 @@ t.test("1000 partial reads of lio's sockets make only the epoll_ctl calls that a
   t.eq(counts.epoll_ctl, 10)
 end)
 
-t.test("short reads cost one wait and one recv each, nothing else", function()
+t.test("each short read costs one wait and one recv, and no other call", function()
   local counts = count("all", [[
     local a, b = socket.pair()
     sel:event_add(b, 1, b)
@@ -69,7 +69,7 @@ t.test("short reads cost one wait and one recv each, nothing else", function()
   t.ok((counts.epoll_ctl or 0) < 5)
 end)
 
-t.test("a handler that does nothing costs no epoll_ctl on lio's sockets", function()
+t.test("a handler that reads nothing from lio's sockets costs no epoll_ctl", function()
   local counts = count("epoll_ctl", [[
     local a, b = socket.pair()
     sel:event_add(b, 3, b)
@@ -97,7 +97,7 @@ t.test("changing the interest of a TCP socket costs no epoll_ctl", function()
   t.eq(counts.epoll_ctl, 2)
 end)
 
-t.test("a foreign descriptor is re-armed once per delivery", function()
+t.test("a foreign descriptor is armed again once per delivered event", function()
   local counts = count("epoll_ctl", [[
     local a, b = socket.pair()
     local handle = b:detach()
@@ -112,7 +112,7 @@ t.test("a foreign descriptor is re-armed once per delivery", function()
   t.ok(counts.epoll_ctl <= 101, counts.epoll_ctl)
 end)
 
-t.test("an idle wait is one system call for any number of registrations", function()
+t.test("an idle wait makes one system call, regardless of the number of registrations", function()
   local counts = count("epoll_wait,epoll_ctl", [[
     local list = {}
     for i = 1, 100 do

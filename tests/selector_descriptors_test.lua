@@ -1,4 +1,4 @@
--- All kinds of descriptors, values that are none, and event_add, event_mod and event_del on each.
+-- event_add, event_mod and event_del with all kinds of descriptors, and with values that are not descriptors.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -7,7 +7,7 @@ local loopback = require "tests.kit.loopback"
 
 local events, READ <const>, WRITE <const> = loopback.events, lio.SELECT_READ, lio.SELECT_WRITE
 
--- Adds, changes and deletes `fd`, which is readable (or writable), and expects its events.
+-- Adds, changes and deletes the registration of `fd`, and checks its events. `fd` must be ready for `bit`.
 local function serves(fd, bit)
   local sel <close> = lio.create()
   t.eq({ sel:event_add(fd, bit) }, { true })
@@ -25,10 +25,10 @@ local function serves(fd, bit)
   t.eq(sel:count(), 0)
   t.eq({ sel:event_del(fd) }, { nil, "event_del: descriptor is not registered", "not found" })
   t.eq({ sel:event_mod(fd, bit) }, { nil, "event_mod: descriptor is not registered", "not found" })
-  t.eq(events(sel, 0.01), {}, "an unknown one is not registered by event_mod")
+  t.eq(events(sel, 0.01), {}, "event_mod does not register an unknown descriptor")
 end
 
-t.test("a socket", function()
+t.test("a socket can be registered", function()
   local a, b = loopback.tcp()
   a:send "x"
   loopback.await(b)
@@ -37,7 +37,7 @@ t.test("a socket", function()
   a:close() b:close()
 end)
 
-t.test("a lightuserdata and an integer, of a socket of lio", function()
+t.test("the descriptor of a lio socket can be registered as a lightuserdata or an integer", function()
   local a, b = socket.pair()
   a:send "x"
   serves(b:handle(), READ)
@@ -46,7 +46,7 @@ t.test("a lightuserdata and an integer, of a socket of lio", function()
   a:close() b:close()
 end)
 
-t.test("a lightuserdata and an integer, foreign", function()
+t.test("a foreign descriptor can be registered as a lightuserdata or an integer", function()
   local handle, a = loopback.foreign()
   a:send "x"
   serves(handle, READ)
@@ -81,7 +81,7 @@ t.test("a socket that is registered by its handle is not reported after it was r
   a:close() b:close()
 end)
 
-t.test("a file* of a pipe, for reading and for writing", function()
+t.test("a file* of a pipe can be registered for reading or for writing", function()
   local p = io.popen "echo one; echo two; cat /dev/zero 2>/dev/null | head -c 1"
   p:setvbuf "no"
   serves(p, READ)
@@ -98,7 +98,7 @@ t.test("a file* of a pipe, for reading and for writing", function()
   w:close()
 end)
 
-t.test("tables and userdata that have a handle, fileno or getfd method", function()
+t.test("tables and userdata with a method handle, fileno or getfd can be registered", function()
   local a, b = socket.pair()
   a:send "x"
   for _, name in ipairs { "handle", "fileno", "getfd" } do
@@ -114,14 +114,14 @@ t.test("tables and userdata that have a handle, fileno or getfd method", functio
   a:close() b:close()
 end)
 
-t.test("the methods of a full userdata of another library give its descriptor", function()
+t.test("the descriptor of another library's full userdata comes from its methods", function()
   local watcher = require "lio.signal".open "SIGUSR1"
   require "lio.signal".raise "SIGUSR1"
   serves(watcher, READ)
   watcher:close()
 end)
 
-t.test("a value that is not a descriptor raises, with its type", function()
+t.test("a value that is not a descriptor raises an error that names its type", function()
   local sel <close> = lio.create()
   for _, wrong in ipairs { "7", true, {}, 1.5, print, coroutine.create(print) } do
     t.raises("bad argument #1 to 'event_add' %(descriptor expected, got ", function()
@@ -144,7 +144,7 @@ t.test("a value that is not a descriptor raises, with its type", function()
   t.eq(sel:count(), 0)
 end)
 
-t.test("for a regular file and a folder the result is a message", function()
+t.test("event_add of a regular file or a folder returns nil and a message", function()
   local sel <close> = lio.create()
   local dir = t.tmp()
   local message = "event_add: a regular file or directory cannot be waited for: it is always ready"
@@ -155,7 +155,7 @@ t.test("for a regular file and a folder the result is a message", function()
   t.eq(sel:count(), 0)
 end)
 
-t.test("for closed objects and numbers that are not open the result is a message", function()
+t.test("event_add of a closed object, or of a number that is not open, returns nil and a message", function()
   local sel <close> = lio.create()
   local a, b = socket.pair()
   local handle = b:handle()
@@ -174,18 +174,18 @@ t.test("for closed objects and numbers that are not open the result is a message
   t.eq(sel:count(), 0)
 end)
 
-t.test("event_mod returns a message if the descriptor was closed without event_del", function()
+t.test("event_mod returns nil and a message if the descriptor was closed without event_del", function()
   local handle, a = loopback.foreign()
   local sel <close> = lio.create()
   sel:event_add(handle, READ)
   loopback.close(handle)
   t.eq({ sel:event_mod(handle, WRITE) },
     { nil, "event_mod: Bad file descriptor (os error 9)", "EBADF" })
-  t.eq(sel:count(), 0, "and forgets it")
+  t.eq(sel:count(), 0, "event_mod removes the registration")
   a:close()
 end)
 
-t.test("a descriptor that is still open in a child process has no events for its successor", function()
+t.test("a closed descriptor that a child process keeps open reports no events for its successor", function()
   local sel <close> = lio.create()
   -- The shell ends at once; its background process writes later, on the pipe that `sleep` inherits.
   local p = io.popen "(sleep 0.2; echo late) & echo started"
@@ -200,7 +200,7 @@ t.test("a descriptor that is still open in a child process has no events for its
   t.ok(number, "the pipe's number")
   os.execute "sleep 0.6 >/dev/null 2>&1 &"
   p:close()
-  t.is_nil(sel:event_mod(number, READ), "closed here, and forgotten")
+  t.is_nil(sel:event_mod(number, READ), "closed here, so no longer registered")
   local a, b = socket.pair()
   sel:event_add(b, READ, "successor")
   t.eq(events(sel, 0.4), {})
@@ -239,7 +239,7 @@ t.test("a detached socket's descriptor is foreign and can be registered again", 
   a:close()
 end)
 
-t.test("a borrowed socket that closes leaves the descriptor open and deregistered", function()
+t.test("closing a borrowed socket removes the registration and leaves the descriptor open", function()
   local handle, a = loopback.foreign()
   local sel <close> = lio.create()
   local borrowed = socket.fd(handle, true)

@@ -1,4 +1,4 @@
--- Readiness is level-triggered, for lio's sockets and for foreign descriptors, and never spurious.
+-- Readiness is level-triggered and never spurious, for lio's sockets and for foreign descriptors.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -20,12 +20,12 @@ t.test("a listener is reported again while connections wait, and not afterwards"
     t.eq(events(sel, 5), { listener = READ }, "connection " .. i)
     t.ok(listener:accept(), "accept " .. i):close()
   end
-  t.eq(events(sel, 0), {}, "none is left")
+  t.eq(events(sel, 0), {}, "no connection is left")
   t.eq(listener:accept(), false)
   for _, c in ipairs(clients) do c:close() end
 end)
 
-t.test("100 bytes read one at a time are 100 events, and not 101", function()
+t.test("100 bytes that are read one at a time cause 100 events, not 101", function()
   for _, make in ipairs { socket.pair, loopback.tcp } do
     local a, b = make()
     local sel <close> = lio.create()
@@ -41,7 +41,7 @@ t.test("100 bytes read one at a time are 100 events, and not 101", function()
   end
 end)
 
-t.test("a foreign descriptor read one byte at a time is reported for each byte", function()
+t.test("a foreign descriptor that is read one byte at a time is reported for each byte", function()
   local handle, a = loopback.foreign()
   local sel <close> = lio.create()
   sel:event_add(handle, READ, "b")
@@ -56,7 +56,7 @@ t.test("a foreign descriptor read one byte at a time is reported for each byte",
   a:close()
 end)
 
-t.test("a handler that reads nothing is called again, for either kind", function()
+t.test("if nothing is read, a lio socket and a foreign descriptor are reported again", function()
   local handle, a = loopback.foreign()
   local c, d = socket.pair()
   local sel <close> = lio.create()
@@ -82,7 +82,7 @@ t.test("an event is delivered after event_mod removed its bit and set it again",
   for _ = 1, 3 do
     t.ok(sel:event_mod(handle, 0))
     t.ok(sel:event_mod(d, 0))
-    t.eq(events(sel, 0.02), {}, "nothing is asked")
+    t.eq(events(sel, 0.02), {}, "no interest is set")
     t.ok(sel:event_mod(handle, READ))
     t.ok(sel:event_mod(d, READ))
     t.eq(events(sel, 5), { foreign = READ, own = READ })
@@ -92,7 +92,7 @@ t.test("an event is delivered after event_mod removed its bit and set it again",
   a:close() c:close() d:close()
 end)
 
-t.test("data that came without interest is reported when interest is set", function()
+t.test("data that arrived without interest is reported when the interest is set", function()
   for _, make in ipairs { socket.pair, loopback.tcp } do
     local a, b = make()
     local sel <close> = lio.create()
@@ -109,7 +109,7 @@ t.test("data that came without interest is reported when interest is set", funct
   end
 end)
 
-t.test("the end of a stream that came with its last bytes is reported after a short read", function()
+t.test("the end of a stream that arrived with the last bytes is reported after a short read", function()
   for _, make in ipairs { socket.pair, loopback.tcp } do
     local a, b = make()
     local sel <close> = lio.create()
@@ -121,12 +121,12 @@ t.test("the end of a stream that came with its last bytes is reported after a sh
     t.eq(b:recv(100), "last")
     t.eq(events(sel, 5), { b = READ })
     t.is_nil(b:recv(100))
-    t.eq(events(sel, 5), { b = READ }, "the end lasts")
+    t.eq(events(sel, 5), { b = READ }, "the end is reported again")
     b:close()
   end
 end)
 
-t.test("an end of stream that follows later is a separate event", function()
+t.test("the end of a stream that arrives after the last bytes is a separate event", function()
   local a, b = loopback.tcp()
   local sel <close> = lio.create()
   sel:event_add(b, READ, "b")
@@ -140,7 +140,7 @@ t.test("an end of stream that follows later is a separate event", function()
   a:close() b:close()
 end)
 
-t.test("a full socket is not reported for writing until there is room, then it is reported each time", function()
+t.test("a full socket is not reported for writing until it has room, and then at each wait", function()
   for _, make in ipairs { socket.pair, loopback.tcp } do
     local a, b = make()
     local sel <close> = lio.create()
@@ -169,7 +169,7 @@ t.test("a writable socket is not reported if only reading is requested", functio
   a:close() b:close() c:close()
 end)
 
-t.test("two selectors that hold one socket both report it", function()
+t.test("if a socket is registered in two selectors, both report it", function()
   local a, b = socket.pair()
   local one <close> = lio.create()
   local two <close> = lio.create()
@@ -197,9 +197,9 @@ t.test("a hang-up is reported as the requested bits", function()
       local deadline = lio.now() + 5
       repeat
         local found = events(sel, 1)
-        t.ok(lio.now() < deadline, "both bits within 5 s")
+        t.ok(lio.now() < deadline, "not all requested bits within 5 s")
       until found.b == asked
-      t.eq(events(sel, 1), { b = asked }, "and it lasts")
+      t.eq(events(sel, 1), { b = asked }, "the hang-up is reported again")
       b:close()
     end
   end
@@ -245,7 +245,7 @@ t.test("a hang-up is not reported without interest", function()
   c:close()
 end)
 
-t.test("with one event per wait every descriptor is served", function()
+t.test("with one event per wait every descriptor is reported in turn", function()
   local sel <close> = lio.create(1)
   local ends = {}
   for i = 1, 8 do

@@ -1,4 +1,4 @@
--- Calls inside a loop over events: deleting, closing, adding, leaving, waiting again.
+-- Calls inside a loop over events: deleting and adding registrations, closing sockets, leaving the loop, waiting again.
 -- luacheck: ignore 512 (some tests leave a loop at once)
 
 local t = require "tests.kit"
@@ -8,7 +8,7 @@ local loopback = require "tests.kit.loopback"
 
 local events, READ <const> = loopback.events, lio.SELECT_READ
 
--- `count` pairs whose second ends are registered with their index as udata, and readable.
+-- Returns `count` socket pairs { a = …, b = … }. Each `b` is readable, and is registered with its index as udata.
 local function ready_pairs(sel, count)
   local ends = {}
   for i = 1, count do
@@ -31,7 +31,7 @@ local function visited(sel, each)
   return list
 end
 
-t.test("deleting another ready registration suppresses its event and keeps the rest", function()
+t.test("deleting another ready registration suppresses its event, and the other events are delivered", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 4)
   local dropped
@@ -45,7 +45,7 @@ t.test("deleting another ready registration suppresses its event and keeps the r
   t.eq(sel:count(), 3)
 end)
 
-t.test("closing another ready socket suppresses its event and deregisters it", function()
+t.test("closing another ready socket suppresses its event and removes its registration", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 4)
   local first = true
@@ -62,7 +62,7 @@ t.test("closing another ready socket suppresses its event and deregisters it", f
     { nil, "event_del: descriptor is not registered", "not found" })
 end)
 
-t.test("after deleting, closing or detaching its own registration in the loop, no event follows", function()
+t.test("after deleting, closing or detaching the reported socket in the loop, no event follows", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 3)
   visited(sel, function(i)
@@ -74,7 +74,7 @@ t.test("after deleting, closing or detaching its own registration in the loop, n
   t.eq(events(sel, 0.02), {})
 end)
 
-t.test("removing the interest in the loop suppresses an event that is not delivered yet", function()
+t.test("removing the interest in the loop suppresses an event that has not been delivered", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 4)
   local list = visited(sel, function(i)
@@ -85,7 +85,7 @@ t.test("removing the interest in the loop suppresses an event that is not delive
   t.eq(#list, 1)
 end)
 
-t.test("a udata that is set in the loop comes with the event", function()
+t.test("a udata that is set in the loop is delivered with the event", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 2)
   local list = visited(sel, function(i)
@@ -109,7 +109,7 @@ t.test("a registration added in the loop is reported by the next wait at the lat
   t.eq(list, { 1, "late" })
 end)
 
-t.test("a socket that reuses a number within a batch does not get its predecessor's event", function()
+t.test("a socket that reuses a closed socket's number within a batch does not get its event", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 4)
   local first = true
@@ -120,7 +120,7 @@ t.test("a socket that reuses a number within a batch does not get its predecesso
     local number = loopback.number(victim.b:handle())
     victim.b:close()
     local a, b = socket.pair()
-    t.ok(loopback.number(a:handle()) == number, "the number is reused")
+    t.ok(loopback.number(a:handle()) == number, "the number is not reused")
     sel:event_add(a, READ, "successor")
     ends.new = { a = a, b = b }
   end)
@@ -130,7 +130,7 @@ t.test("a socket that reuses a number within a batch does not get its predecesso
   t.eq(events(sel, 5).successor, READ)
 end)
 
-t.test("a foreign number that is closed, reused and added again gets no old event", function()
+t.test("a foreign number that is closed, reused and added again gets no event of the closed descriptor", function()
   local sel <close> = lio.create()
   local one, a = loopback.foreign()
   local two, b = loopback.foreign()
@@ -146,7 +146,7 @@ t.test("a foreign number that is closed, reused and added again gets no old even
       local other = udata == one and two or one
       loopback.close(other)
       fresh, c = loopback.foreign()
-      t.ok(fresh == other, "the number is reused")
+      t.ok(fresh == other, "the number is not reused")
       t.ok(sel:event_add(fresh, READ, "fresh"))
     end
   end
@@ -160,7 +160,7 @@ t.test("a foreign number that is closed, reused and added again gets no old even
   a:close() b:close() c:close()
 end)
 
-t.test("events that remain after break, error, return or a dead coroutine are delivered later", function()
+t.test("events that are left after break, error, return or a dead coroutine are delivered later", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 6)
   for _ in sel:wait(5) do break end
@@ -185,7 +185,7 @@ t.test("events that remain after break, error, return or a dead coroutine are de
   t.eq(events(sel, 0), {})
 end)
 
-t.test("foreign events that remain after break are delivered only if they still hold", function()
+t.test("after break, foreign descriptors are reported only if they are still ready", function()
   local sel <close> = lio.create()
   local one, a = loopback.foreign()
   local two, b = loopback.foreign()
@@ -199,14 +199,14 @@ t.test("foreign events that remain after break are delivered only if they still 
   for udata in sel:wait(5) do seen = udata break end
   local other = seen == one and two or one
   loopback.borrow(other, function(s) return s:recv() end)
-  t.eq(events(sel, 0.02), { [seen] = READ }, "the other was read meanwhile")
+  t.eq(events(sel, 0.02), { [seen] = READ }, "the other descriptor was read meanwhile")
   sel:close()
   loopback.close(one)
   loopback.close(two)
   a:close() b:close()
 end)
 
-t.test("an iterator that is used without for, or not used, loses no event", function()
+t.test("an iterator that is called without for, or never called, loses no event", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 3)
   sel:wait(5)
@@ -227,7 +227,7 @@ t.test("waiting inside the loop is an error, and the loop continues", function()
   t.eq(select(2, events(sel, 5)), #ends)
 end)
 
-t.test("waiting inside the loop from another coroutine is the same error", function()
+t.test("waiting inside the loop from another coroutine is an error too", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 2)
   local list = visited(sel, function()
@@ -240,7 +240,8 @@ t.test("waiting inside the loop from another coroutine is the same error", funct
   t.eq(#list, #ends)
 end)
 
--- A function that waits, leaves its loop or not, and waits again.
+-- Waits in a loop, and then waits again. If `leave` is true, leaves each loop early and returns 0; otherwise waits
+-- inside a loop and returns the results of pcall.
 local CODE <const> = [[
   local sel, leave = ...
   local before = 0
@@ -260,7 +261,7 @@ local CODE <const> = [[
   return before
 ]]
 
-t.test("a loop that was left does not count, even in code without debug information", function()
+t.test("after a loop was left, wait may be called, even in code without debug information", function()
   for _, stripped in ipairs { false, true } do
     local sel <close> = lio.create()
     local ends <close> = ready_pairs(sel, 3)
@@ -273,7 +274,7 @@ t.test("a loop that was left does not count, even in code without debug informat
   end
 end)
 
-t.test("a loop that an error left in nested calls does not count", function()
+t.test("after an error in nested calls has left a loop, wait may be called", function()
   local sel <close> = lio.create()
   local ends <close> = ready_pairs(sel, 2)
   local function deep(level)

@@ -1,4 +1,4 @@
--- Many descriptors, many cycles, and which references keep objects.
+-- Selectors with many descriptors, over many cycles; and which references keep objects from being collected.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -12,13 +12,13 @@ local function collect()
   collectgarbage()
 end
 
--- Resident memory of this process in KiB.
+-- Returns the resident memory of this process in KiB.
 local function resident()
   local f <close> = assert(io.open "/proc/self/status")
   return tonumber(f:read "a":match "VmRSS:%s*(%d+)")
 end
 
--- How many descriptors this process may open, at most `most`.
+-- Returns the number of descriptors that this process may open, but not more than `most`.
 local function allowed(most)
   local f <close> = assert(io.open "/proc/self/limits")
   local soft = f:read "a":match "Max open files%s+(%w+)"
@@ -31,7 +31,7 @@ local function cpu_of(f)
   return os.clock() - begin
 end
 
-t.test("after 1e6 cycles of add and del memory and descriptors have not grown", function()
+t.test("1e6 cycles of event_add and event_del do not increase memory or registrations", function()
   local handle, a = loopback.foreign()
   local b = socket.create "udp"
   local sel <close> = lio.create()
@@ -46,14 +46,14 @@ t.test("after 1e6 cycles of add and del memory and descriptors have not grown", 
   cycles(1000)
   local lua, rss = collectgarbage "count", resident()
   cycles(1000000)
-  t.ok(collectgarbage "count" < lua + 20, "KiB of Lua")
-  t.ok(resident() - rss < 4096, "KiB resident")
+  t.ok(collectgarbage "count" < lua + 20, "Lua's memory has grown")
+  t.ok(resident() - rss < 4096, "the resident memory has grown")
   t.eq(sel:count(), 0)
   loopback.close(handle)
   a:close() b:close()
 end, { resident = true })
 
-t.test("after many sockets were opened, registered and closed, nothing is left", function()
+t.test("opening, registering and closing many sockets leaves no memory or registration in use", function()
   local sel <close> = lio.create()
   local function cycles(count)
     for _ = 1, count do
@@ -75,7 +75,7 @@ t.test("after many sockets were opened, registered and closed, nothing is left",
   t.eq(events(sel, 0), {})
 end, { resident = true })
 
-t.test("udata is referenced until event_del, and released then", function()
+t.test("udata is referenced until event_del, which releases it", function()
   local a, b = socket.pair()
   local sel <close> = lio.create()
   local weak = setmetatable({}, { __mode = "v" })
@@ -134,7 +134,7 @@ t.test("a selector that is collected releases its udata, its sockets and its des
   t.eq(select(2, t.descriptors()), before)
 end)
 
-t.test("a socket works after the end of its selector, and closes", function()
+t.test("a socket works after its selector was closed, and can be closed", function()
   local a, b = socket.pair()
   do
     local sel <close> = lio.create()
@@ -152,7 +152,7 @@ t.test("a socket works after the end of its selector, and closes", function()
   a:close() b:close()
 end)
 
-t.test("a socket that was in 20,000 selectors keeps no memory of them", function()
+t.test("a socket that was registered in 20,000 selectors uses no memory for them", function()
   local a, b = socket.pair()
   local function cycles(count)
     for _ = 1, count do
@@ -168,9 +168,9 @@ t.test("a socket that was in 20,000 selectors keeps no memory of them", function
   a:close() b:close()
 end, { resident = true })
 
--- The two tests that open thousands of descriptors are the last ones: the kit's check for leaks is slower after them.
+-- The two tests that open thousands of descriptors come last, because the kit's check for leaks is slower after them.
 
-t.test("dispatch costs the same with 10 and with thousands of idle registrations", function()
+t.test("a wait costs about the same with 10 and with thousands of idle registrations", function()
   local a, b = socket.pair()
   local function rounds(sel)
     sel:event_add(b, READ, "b")
@@ -201,7 +201,7 @@ t.test("dispatch costs the same with 10 and with thousands of idle registrations
   a:close() b:close()
 end)
 
-t.test("as many descriptors as the system allows, each reported when it is ready", function()
+t.test("with as many descriptors as the system allows, each is reported when it is ready", function()
   local count = (allowed(20000) - 50) // 2
   t.ok(count > 400, "the limit allows " .. count .. " pairs")
   local sel <close> = lio.create()
@@ -232,7 +232,7 @@ t.test("as many descriptors as the system allows, each reported when it is ready
       ends[i][2]:recv()
     end
   end
-  t.eq(events(sel, 0), {}, "none twice")
+  t.eq(events(sel, 0), {}, "a descriptor was reported twice")
   for _, pair in ipairs(ends) do pair[1]:close() pair[2]:close() end
   t.eq(sel:count(), 0)
 end)

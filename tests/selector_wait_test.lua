@@ -1,4 +1,4 @@
--- How long a wait lasts, what ends it, and the calls around it: wakers, errors.
+-- How long a wait lasts, what ends a wait, wakers, and errors.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -8,25 +8,25 @@ local loopback = require "tests.kit.loopback"
 
 local events, READ <const> = loopback.events, lio.SELECT_READ
 
--- Waits. Returns the seconds that this took, and how many events came.
+-- Waits with `timeout`. Returns the seconds that the wait took, and the number of events.
 local function lasts(sel, timeout)
   local begin = lio.now()
   local _, count = events(sel, timeout)
   return lio.now() - begin, count
 end
 
-t.test("the constants are the bits of bee.select", function()
+t.test("the constants have the values of bee.select", function()
   t.eq({ lio.SELECT_READ, lio.SELECT_WRITE }, { 1, 2 })
 end)
 
-t.test("a wait without registrations sleeps for the timeout, fractions included", function()
+t.test("a wait without registrations sleeps for the timeout, which may be a fraction", function()
   local sel <close> = lio.create()
   -- A busy machine may make some waits longer, but not all 20.
   local function shortest(seconds)
     local least = math.huge
     for _ = 1, 20 do
       local took = lasts(sel, seconds)
-      t.ok(took >= seconds, "never early")
+      t.ok(took >= seconds, "the wait ended too early")
       least = math.min(least, took)
       if least < seconds + 0.5 then break end
     end
@@ -35,7 +35,7 @@ t.test("a wait without registrations sleeps for the timeout, fractions included"
   for _, seconds in ipairs { 0, 0.0001, 0.05, 0.12 } do t.ok(shortest(seconds) < seconds + 0.5, seconds) end
 end)
 
-t.test("a wait without registrations, timeout and waker is an error", function()
+t.test("a wait raises an error if it has no registration, no timeout and no waker", function()
   local sel <close> = lio.create()
   t.raises("no open sockets to check and no timeout set", sel.wait, sel)
   t.raises("no open sockets to check and no timeout set", sel.wait, sel, -1)
@@ -91,7 +91,7 @@ t.test("a signal does not shorten a wait", function()
   watcher:close()
 end)
 
-t.test("a signal is readiness of its watcher", function()
+t.test("a signal makes its watcher readable", function()
   local watcher = signal.open("SIGUSR1", "SIGUSR2")
   local sel <close> = lio.create()
   t.ok(sel:event_add(watcher, READ, "signals"))
@@ -115,7 +115,7 @@ t.test("SIGINT ends a program that waits without a limit", function()
   local child <close> = t.spawn(t.lio() .. " " .. script)
   child:expect "waiting"
   local begin = lio.now()
-  -- The signal may arrive before the wait begins; then the next one finds it waiting.
+  -- If the signal arrives before the wait begins, the next signal arrives during the wait.
   repeat
     child:kill "INT"
     local gone <close> = io.open("/proc/" .. child.pid .. "/stat")
@@ -123,12 +123,12 @@ t.test("SIGINT ends a program that waits without a limit", function()
   until state == nil or state == "Z" or lio.now() > begin + 50
   local rest = child:all()
   local code, ended = child:close()
-  t.ok(code ~= 0 or ended, "an error or the signal ended it")
+  t.ok(code ~= 0 or ended, "neither an error nor the signal ended the program")
   t.ok(not rest:find "by itself", rest)
   t.ok(lio.now() - begin < 50)
 end)
 
-t.test("a wake before the wait ends that wait, and no later one", function()
+t.test("a wake before a wait ends this wait, and no later wait", function()
   local sel <close> = lio.create()
   local waker = sel:waker()
   for _ = 1, 100 do t.eq(waker:wake(), true) end
@@ -136,7 +136,7 @@ t.test("a wake before the wait ends that wait, and no later one", function()
   t.ok(lasts(sel, 0.06) >= 0.06)
 end)
 
-t.test("a wait without a limit waits for a waker", function()
+t.test("a waker ends a wait without a limit", function()
   local sel <close> = lio.create()
   local waker = sel:waker()
   waker:wake()
@@ -159,7 +159,7 @@ t.test("a wake inside the loop ends the next wait", function()
   a:close() b:close()
 end)
 
-t.test("a handle makes another object of its waker; after the end of the selector it is refused", function()
+t.test("lio.waker returns another object for a waker's handle; a closed selector's handle is refused", function()
   local sel = lio.create()
   local waker = sel:waker()
   local handle = waker:handle()
@@ -169,7 +169,7 @@ t.test("a handle makes another object of its waker; after the end of the selecto
   other:wake()
   t.ok(lasts(sel, 100) < 50)
   sel:close()
-  t.eq(waker:wake(), true, "a wake after the selector's end does nothing")
+  t.eq(waker:wake(), true, "a wake after the selector was closed does nothing")
   waker, other = nil, nil
   collectgarbage()
   collectgarbage()
@@ -178,7 +178,7 @@ t.test("a handle makes another object of its waker; after the end of the selecto
   t.is_nil(waker or other)
 end)
 
-t.test("close is idempotent, and every other call on a closed selector fails", function()
+t.test("close may be called twice, and every other call on a closed selector fails", function()
   local a, b = socket.pair()
   local sel = lio.create()
   sel:event_add(a, READ)
@@ -196,7 +196,7 @@ t.test("close is idempotent, and every other call on a closed selector fails", f
   a:close() b:close()
 end)
 
-t.test("count returns how many registrations there are", function()
+t.test("count returns the number of registrations", function()
   local a, b = socket.pair()
   local sel <close> = lio.create()
   t.eq(sel:count(), 0)
@@ -210,7 +210,7 @@ t.test("count returns how many registrations there are", function()
   a:close()
 end)
 
-t.test("misuse raises and names the call and the argument", function()
+t.test("misuse raises an error that names the call and the argument", function()
   local a, b = socket.pair()
   local sel <close> = lio.create()
   t.raises("bad argument #2 to 'event_add' %(events must be 0 to 3, not 4%)", function()
@@ -229,7 +229,7 @@ t.test("misuse raises and names the call and the argument", function()
   a:close() b:close()
 end)
 
-t.test("running out of descriptors is reported by create", function()
+t.test("if no descriptor is free, create returns nil and a message", function()
   local script = t.write(t.tmp() .. "/full.lua", [[
     local lio = require "lio"
     KEPT = {}

@@ -1,5 +1,5 @@
--- `lio serve DIR`: the files that it serves, its output, its options, and the errors for wrong options. The executable
--- runs it in both hosts of this suite; examples/static.lua runs in the host.
+-- `lio serve DIR`: the served files, the output, the options, and the errors for wrong options. The tests always run
+-- the executable `lio`, even if another host runs this suite; examples/static.lua runs in the host of the suite.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -14,7 +14,8 @@ t.write(site .. "/sub/.dot", "dot")
 t.write(site .. "/sub/file.txt", "file")
 local folder = t.quote(site)
 
--- Runs `f(get, child)` while the command serves; `get(target)` sends a request. Returns the exit code after SIGTERM.
+-- Runs `f(get, child)` while the command serves; `get(target)` sends a request and returns its response. Then ends the
+-- command with SIGTERM, and returns its exit code and the rest of its output.
 local function with(command, f)
   local child <close> = t.spawn(command)
   local port = math.tointeger(tonumber((child:expect "lio: serving http://127%.0%.0%.1:(%d+)/")))
@@ -38,19 +39,19 @@ t.test("a folder is served on 127.0.0.1, and SIGTERM ends the server with exit c
   t.eq(code, 0)
 end)
 
-t.test("--list lists and --hidden serves dot files; options may precede the folder and contain =", function()
+t.test("--list lists folders, --hidden serves dot files; options may precede the folder and contain =", function()
   with(lio .. "--port=0 --list --hidden " .. folder, function(get)
     t.ok(get("/sub/").body:find("./file.txt", 1, true))
     t.eq(get("/sub/.dot").body, "dot")
   end)
 end)
 
-t.test("--log writes a line per request", function()
+t.test("--log writes one line per request", function()
   local _, rest = with(lio .. folder .. " --port 0 --log", function(get) get "/sub/file.txt?x" end)
   t.ok(rest:find('"GET /sub/file.txt?x HTTP/1.1" 200 4', 1, true), rest)
 end)
 
-t.test("--addr chooses the address", function()
+t.test("--addr selects the address", function()
   local child <close> = t.spawn(lio .. folder .. " --port 0 --addr 0.0.0.0")
   child:expect "lio: serving http://0%.0%.0%.0:%d+/"
 end)
@@ -69,7 +70,7 @@ local function fails(words, message)
   t.ok(not r.err:find("traceback", 1, true), r.err)
 end
 
-t.test("a wrong argument is reported in one line", function()
+t.test("a wrong argument causes a one-line error message", function()
   fails("", "the folder is missing\nusage: lio serve DIR")
   fails("/none/such --port 0", "cannot serve '/none/such': No such file or directory\n")
   fails(folder .. "/index.html --port 0", "cannot serve '" .. site .. "/index.html': Not a directory\n")
@@ -83,7 +84,7 @@ t.test("a wrong argument is reported in one line", function()
   fails(folder .. " --list=yes", "unrecognized option '--list=yes'\n")
 end)
 
-t.test("a port in use is named", function()
+t.test("the error for a port in use names the address and the port", function()
   loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
     local _, port = listener:address()

@@ -29,7 +29,7 @@ kit.test("wrong arguments of fork, sleep, timeout, wakeup and init raise at the 
   },
 })
 
-kit.test("two coroutines cannot sleep or wait on one token", {
+kit.test("two coroutines cannot sleep or wait on the same token", {
   main = [[
     skynet.fork(function() say("first", skynet.sleep(100000, "token")) end)
     skynet.yield()
@@ -54,14 +54,14 @@ kit.test("a wakeup has no effect if the sleeping coroutine was killed or could n
     skynet.yield()
     say(task.kill(co), task.kill(other))
     say((skynet.wakeup "killed"), (skynet.wakeup "killed too"))
-    -- Woken first, and killed before it runs.
+    -- This coroutine is woken, and killed before it runs.
     co = skynet.fork(skynet.wait, "both")
     skynet.yield()
     say(skynet.wakeup "both", task.kill(co))
     say((skynet.wakeup "both"))
     say((pcall(table.sort, { 2, 1 }, function() skynet.wait "sort" end)))
     say((skynet.wakeup "sort"))
-    -- The tokens are free.
+    -- The tokens can be used again.
     for _, token in ipairs { "killed", "killed too", "both", "sort" } do
       skynet.fork(function() say(token, skynet.sleep(100000, token)) end)
       skynet.yield()
@@ -88,7 +88,7 @@ kit.test("ltask.wakeup ends a sleep, and skynet.wakeup ends no wait of ltask", {
   out = { "true", "slept\tBREAK", "true", "waited\t1" },
 })
 
-kit.test("yield lets messages that have arrived be handled first", {
+kit.test("messages that have arrived are handled before yield returns", {
   services = { self = [[
     skynet.start(function()
       local list = {}
@@ -103,7 +103,7 @@ kit.test("yield lets messages that have arrived be handled first", {
   out = { "fork 1 2 3" },
 })
 
-kit.test("task counts and shows the waiting coroutines", {
+kit.test("skynet.task counts and shows the waiting coroutines", {
   services = {
     look = [[
       skynet.start(function()
@@ -130,7 +130,7 @@ kit.test("task counts and shows the waiting coroutines", {
     ]],
   },
   main = [[
-    -- Its forks run before it answers.
+    -- The forks of `look` run before it answers.
     skynet.call(skynet.newservice "look", "debug", "PING")
     say(pcall(skynet.task, true))
   ]],
@@ -140,7 +140,7 @@ kit.test("task counts and shows the waiting coroutines", {
   },
 })
 
-kit.test("uniqtask shows each traceback once, with sessions", {
+kit.test("uniqtask shows each traceback once, with its sessions", {
   services = { look = [[
     skynet.start(function()
       for _ = 1, 12 do skynet.fork(function() skynet.sleep(100000) end) end
@@ -158,7 +158,7 @@ kit.test("uniqtask shows each traceback once, with sessions", {
   out = { "1\tsessions:[N] look.lua:3", "12\tsessions:[N,N,N,N,N,N,N,N,N,N...] look.lua:2" },
 })
 
-kit.test("trace_timeout keeps the place that has set a timeout, until it runs", {
+kit.test("trace_timeout records where a timeout was set, until the timeout runs", {
   main = [[
     local function only()
       local list = {}
@@ -182,7 +182,7 @@ kit.test("trace_timeout keeps the place that has set a timeout, until it runs", 
   out = { "true", "true\tnil", "nil" },
 })
 
-kit.test("killthread closes a coroutine, by itself, its session or its name; its caller gets an error", {
+kit.test("killthread closes a coroutine, given as object, session or name; the caller gets an error", {
   services = { victims = [[
     local victim
     function CMD.kill() return skynet.killthread(victim) == victim end
@@ -212,7 +212,7 @@ kit.test("killthread closes a coroutine, by itself, its session or its name; its
     co = victim "by name"
     skynet.yield()
     say(skynet.killthread(tostring(co):match "0x(%x+)") == co)
-    -- Not begun, a timer, itself.
+    -- A coroutine that has not started, a timer, and the running coroutine.
     co = skynet.fork(say, "not this")
     say(skynet.killthread(co) == co)
     co = skynet.timeout(100000, print)
@@ -227,7 +227,7 @@ kit.test("killthread closes a coroutine, by itself, its session or its name; its
     end)
     skynet.yield()
     say(skynet.call(victims, "lua", "kill"))
-    -- The answer to `busy` came first.
+    -- The answer to `busy` arrived before the answer to `kill`.
     skynet.wakeup "its turn"
     skynet.yield()
   ]],
@@ -245,7 +245,7 @@ kit.test("term ends the calls that wait for a service, and drops responses to it
     function CMD.keep() answer = skynet.response() end
     function CMD.ask(addr)
       skynet.fork(function() say("asked", pcall(skynet.call, addr, "lua", "hang")) end)
-      -- Calls to another service still wait.
+      -- A call to another service still waits after `term`.
       skynet.fork(function() say("another", pcall(skynet.call, CMD.other, "lua", "hang")) end)
       skynet.fork(function()
         for _, result in skynet.request { addr, "lua", "hang" }:select() do say("request", result) end
@@ -274,7 +274,7 @@ kit.test("term ends the calls that wait for a service, and drops responses to it
     skynet.call(a, "lua", "ask", b)
     skynet.fork(skynet.call, a, "lua", "keep")
     skynet.yield()
-    -- The calls of `a` wait for `b`; its responses are for this service.
+    -- The calls of `a` wait for `b`; the response that `a` keeps is for this service.
     skynet.call(a, "lua", "term", b, true)
     skynet.call(a, "lua", "term", skynet.self())
   ]],
@@ -288,7 +288,7 @@ kit.test("term ends the calls that wait for a service, and drops responses to it
   end,
 })
 
-kit.test("pcall runs the functions of init before its function, and catches errors", {
+kit.test("skynet.pcall first runs the functions of init, then its function, and catches errors", {
   services = { careful = [[
     skynet.init(function() say "init" end)
     say(skynet.pcall(function(...) return "f", ... end, 1, nil))
@@ -300,7 +300,7 @@ kit.test("pcall runs the functions of init before its function, and catches erro
   out = { "init", "true\tf\t1\tnil", "false\twrong\ttrue", "start" },
 })
 
-kit.test("skynet.coroutine has skynet's names, and the status of waiting coroutines", {
+kit.test("skynet.coroutine has skynet's functions, and reports the status of waiting coroutines", {
   main = [[
     local coroutine = require "skynet.coroutine"
     local own = coroutine.running()

@@ -62,7 +62,7 @@ kit.test("debug commands inspect and control a service", {
   end,
 })
 
-kit.test("the debug command TERM ends calls, RUN runs code with the handlers' upvalues", {
+kit.test("the debug command TERM ends calls, and RUN runs code with the handlers' upvalues", {
   services = { server = [[
     local values = { x = 1 }
     function CMD.get(name) return values[name] end

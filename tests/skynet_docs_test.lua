@@ -1,4 +1,4 @@
--- docs/skynet.md matches the code: its table has every function of `skynet` and nothing else, its events are those of
+-- docs/skynet.md matches the code: its table has every function of `skynet` and nothing else, it lists the events of
 -- traces, and its program runs.
 
 local t = require "tests.kit"
@@ -20,7 +20,7 @@ local function section(name)
   return assert(manual:match("\n## " .. name .. "\n(.-)\n## ") or manual:match("\n## " .. name .. "\n(.*)$"), name)
 end
 
--- The names in the first column of a section's table.
+-- Returns the names in the first column of the table in section `name`, sorted.
 local function first_column(name)
   local names = {}
   for cell in section(name):gmatch "\n| ([^|]+) |" do
@@ -30,14 +30,14 @@ local function first_column(name)
   return names
 end
 
-t.test("the manual's table names every function and number of skynet, once, and nothing else", function()
+t.test("the manual's table names every function and constant of skynet once, and nothing else", function()
   local real = {}
   for name in pairs(skynet) do real[#real + 1] = name end
   table.sort(real)
   t.eq(first_column "Every function", real)
 end)
 
-t.test("all names of the contract exist", function()
+t.test("the functions that most programs use exist", function()
   for name in ([[start dispatch register_protocol fork sleep yield wait wakeup timeout call send rawcall ret retpack
     response self newservice uniqueservice queryservice localname exit error now starttime time address genid
     trace]]):gmatch "%S+" do
@@ -76,7 +76,7 @@ t.test("the manual names every module of skynet's library that programs use", fu
   end
 end)
 
-t.test("the manual's debug commands are those of the code", function()
+t.test("the manual lists the debug commands that the code has", function()
   local code = {}
   for name in read_file(t.root .. "lualib/skynet/debug.lua"):gmatch "CMD%.(%u+)" do code[name] = true end
   local named = {}
@@ -84,7 +84,7 @@ t.test("the manual's debug commands are those of the code", function()
   t.eq(named, code)
 end)
 
-t.test("the events of traces are those of the code", function()
+t.test("the manual lists the trace events that the code has", function()
   local code = {}
   for _, file in ipairs { "trace", "task", "message", "protocol" } do
     local text = read_file(t.root .. "lualib/skynet/" .. file .. ".lua")

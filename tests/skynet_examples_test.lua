@@ -6,7 +6,7 @@ local kit = require "tests.kit.ltask_system"
 
 local folder = t.root .. "examples/skynet/"
 
--- The output of services is in lines of the log, each with time, level and service.
+-- The lines that the services write to the log, without their time, level and service.
 local said <const> = { "waited for:\tlarge", "colour\tred", "count\t10", "size\tlarge" }
 
 local function check(r)
@@ -18,12 +18,12 @@ local function check(r)
   t.eq(lines, said)
 end
 
-t.test("run.lua boots the services of its folder, which log their values, and ends", function()
+t.test("run.lua boots the services of its folder, the services log their values, and run.lua ends", function()
   check(t.run(("cd / && timeout -k 1 60 %s %s"):format(kit.host(), t.quote(folder .. "run.lua"))))
 end)
 
 for _, workers in ipairs(kit.workers) do
-  t.test(("the services do the same on %d worker%s"):format(workers, workers > 1 and "s" or ""), function()
+  t.test(("the services log the same values on %d worker%s"):format(workers, workers > 1 and "s" or ""), function()
     check(kit.program(([[
       os.exit(require "skynet.start" {
         start = "main", thread = %d, luaservice = %q, lua_path = package.path, lua_cpath = package.cpath,

@@ -3,12 +3,12 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 
-kit.test("error writes its values to the log, with spaces between them", {
+kit.test("skynet.error writes its values to the log, separated by spaces", {
   main = [[ skynet.error("text", 1, nil, true) ]],
   out = function(out) t.ok(out:find "^%[.*%]%[INFO%]%(3 main%) text 1 nil true\n$", out) end,
 })
 
-kit.test("a trace passes a service that does not use skynet", {
+kit.test("a trace passes through a service that does not use skynet", {
   services = { native = "return { lua = function(...) return ... end }" },
   main = [[
     local native = skynet.newservice "native"
@@ -62,7 +62,7 @@ kit.test("a trace includes the coroutines of the traced task", {
   end,
 })
 
-kit.test("an error that passes several services is logged by each, and each traceback once", {
+kit.test("each service that an error passes logs it, and logs each traceback once per message", {
   services = { one = [[
     local depth = ...
     skynet.start(function()
@@ -76,13 +76,13 @@ kit.test("an error that passes several services is logged by each, and each trac
   main = [[
     local one = skynet.newservice("one", 2)
     skynet.send(one, "lua")
-    -- Its answer arrives after the end of the first.
+    -- The answer to this call arrives after the message above was handled.
     local ok, err = pcall(skynet.call, one, "lua")
     say(ok, #err)
   ]],
   err = false,
   out = function(out, err)
-    -- One of each service, and of the caller.
+    -- The error has one traceback of each of the three services and one of the caller.
     t.eq(kit.lines(out), { "false\t4" })
     local heads, tracebacks = {}, {}
     for line in err:gmatch "[^\n]+" do

@@ -1,10 +1,10 @@
 -- The Skynet API for messages: packing, protocols, calls and answers, with their errors. The programs of tests/skynet
--- show how they work together.
+-- use these functions together.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 
-kit.test("packed values are unpacked, from a pointer and from a string", {
+kit.test("packed values can be unpacked from a pointer and from a string", {
   main = [[
     local values = table.pack(nil, true, false, 1, -2^53 | 0, 0.5, -1e300, "", "a\0b", nil)
     local function check(...)
@@ -26,7 +26,7 @@ kit.test("packed values are unpacked, from a pointer and from a string", {
   out = { "userdata\tinteger\t10\t10", "string\t10\t10", "1\t2\t3\ttrue\tinteger", "0\t0\t0" },
 })
 
-kit.test("tostring makes a string of a message, which unpack reads", {
+kit.test("skynet.tostring turns a message into a string, which unpack accepts", {
   main = [[
     local msg, sz = skynet.pack("x", { 1 })
     local text = skynet.tostring(msg, sz)
@@ -61,7 +61,7 @@ kit.test("a value that cannot be packed, and a corrupt string, raise an error", 
   end,
 })
 
-kit.test("packed tables may be nested without a limit, shared and cyclic, even in a string", {
+kit.test("packed tables may be nested to any depth, shared and cyclic, even in a string", {
   main = [[
     local loop, deep = {}, {}
     loop.loop = loop
@@ -74,7 +74,7 @@ kit.test("packed tables may be nested without a limit, shared and cyclic, even i
   out = { "true\ttrue\t1000" },
 })
 
-kit.test("packing into strings keeps no memory", {
+kit.test("packing into strings leaks no memory", {
   main = [[
     local large = ("x"):rep(1e6)
     local function resident()
@@ -102,7 +102,7 @@ kit.test("packing into strings keeps no memory", {
   resident = true,
 })
 
-kit.test("messages of a protocol with its own functions are strings", {
+kit.test("a protocol may have its own functions for packing, and its messages may be strings", {
   services = {
     shout = kit.text_protocol .. [[
       skynet.start(function()
@@ -111,7 +111,7 @@ kit.test("messages of a protocol with its own functions are strings", {
           if text == "pack" then return skynet.retpack(1, 2) end
           if text == "nothing" then return skynet.ret() end
           if text == "inside" then
-            -- In a coroutine of the handler.
+            -- Answers from a coroutine that the handler resumes.
             return coroutine.wrap(function() skynet.ret "from inside" end)()
           end
           if text == "later" then
@@ -148,7 +148,7 @@ kit.test("messages of a protocol with its own functions are strings", {
   err = "a string expected for the protocol 'text', got number",
   out = function(out)
     local lines = kit.lines(out)
-    -- Both services write: the lines of each are in order.
+    -- Both services write. The lines of one service are in order, the lines of both may be mixed.
     local of_shout, of_main = {}, {}
     for _, line in ipairs(lines) do table.insert(line:find "^session" and of_shout or of_main, line) end
     t.eq(of_shout, {
@@ -247,7 +247,7 @@ kit.test("services with and without skynet call each other", {
   },
 })
 
-kit.test("an address is a number, its text or a name; others are refused", {
+kit.test("an address is a number, a number as a string, or a name; other values are refused", {
   services = { echo = "function CMD.echo(...) return ... end serve()" },
   main = [[
     local echo = skynet.newservice "echo"
@@ -271,7 +271,7 @@ kit.test("an address is a number, its text or a name; others are refused", {
   },
 })
 
-kit.test("ret, retpack and response raise outside of a request", {
+kit.test("ret, retpack and response raise if no request is being handled", {
   services = { start = [[
     skynet.start(function()
       say("start", pcall(skynet.ret))
@@ -293,7 +293,7 @@ kit.test("ret, retpack and response raise outside of a request", {
   end,
 })
 
-kit.test("context returns session and address, ret works in nested coroutines, and a second answer raises", {
+kit.test("context returns session and address; ret works in nested coroutines; a second answer raises", {
   services = { inner = [[
     skynet.start(function()
       skynet.dispatch("lua", function(session, address, cmd)
@@ -328,7 +328,7 @@ kit.test("context returns session and address, ret works in nested coroutines, a
 
 kit.test("a request is answered once, in nested coroutines of the handler or outside of them", {
   services = { deep = kit.text_protocol .. [[
-    -- Returns the results of `f`, which runs in two nested coroutines.
+    -- Runs `f` in a coroutine inside another coroutine. Returns its results.
     local function inside(f, ...)
       return coroutine.wrap(function(...) return coroutine.wrap(f)(...) end)(...)
     end
@@ -370,7 +370,7 @@ kit.test("a request is answered once, in nested coroutines of the handler or out
     t.eq(answers, { "values\t1", "text\t1", "values\t1", "text\t1", "values\t1", "text\t1" })
     local want = {}
     for _, first in ipairs { "ret", "retpack", "response" } do
-      -- A message without a session has no caller: the function of `response` has no effect.
+      -- A message without a session has no caller, so the function that `response` returned has no effect.
       local sent = first == "response" and "nil" or "false"
       want[#want + 1] = ("asked\t%s\ttrue\tret\tfalse\tret: no session"):format(first)
       want[#want + 1] = ("asked\t%s\ttrue\tretpack\tfalse\tretpack: no session"):format(first)
@@ -384,7 +384,7 @@ kit.test("a request is answered once, in nested coroutines of the handler or out
   end,
 })
 
-kit.test("ignoreret in a coroutine of the handler counts for the handler", {
+kit.test("ignoreret in a coroutine that the handler resumes applies to the handler", {
   services = { ignores = [[
     skynet.start(function()
       skynet.dispatch("lua", function(session)
@@ -406,7 +406,7 @@ kit.test("ignoreret in a coroutine of the handler counts for the handler", {
   },
 })
 
-kit.test("a second answer raises, by any function and protocol", {
+kit.test("a second answer raises, regardless of the functions that answer and of the protocol", {
   services = { answers = kit.text_protocol .. [[
     local function twice(_, _, first, second)
       if first == "response" then skynet.response()(true, "1") else skynet[first](skynet.packstring "1") end
@@ -429,12 +429,12 @@ kit.test("a second answer raises, by any function and protocol", {
   ]],
   out = function(out)
     local lines = kit.lines(out)
-    t.ok(#lines >= 18, "one line for each")
+    t.ok(#lines >= 18, "one line for each combination")
     for _, line in ipairs(lines) do t.ok(line:find "\tfalse$", line) end
   end,
 })
 
-kit.test("an error while an answer is packed is sent to the caller, or leaves the response open", {
+kit.test("if packing an answer raises an error, the handler may answer again", {
   services = { bad = [[
     skynet.start(function()
       skynet.dispatch("lua", function(_, _, cmd)
@@ -462,7 +462,7 @@ kit.test("an error while an answer is packed is sent to the caller, or leaves th
   end,
 })
 
-kit.test("send waits for room in a full mailbox, and no message is lost", {
+kit.test("send waits until a full mailbox has room, and no message is lost", {
   services = {
     slow = [[
       local count = 0

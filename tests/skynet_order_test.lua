@@ -1,5 +1,5 @@
--- The order in which forks, wakeups and waits run, against a model of skynet's: random plans, the same lines.
--- The seed is printed when they differ; SEED=n repeats it.
+-- Runs random plans of forks, wakeups and waits, and compares their order with a model of skynet's scheduler. If a plan
+-- runs in another order, the test prints the seed; SEED=n repeats a run.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -18,7 +18,7 @@ kit.test("1,000 random plans of forks, waits and wakeups run as in skynet", {
       local plan = model.plan(math.random, math.random(1, 40), round * 1000)
       local want, got = model.expected(plan), {}
       skynet.fork(model.play, plan, real, function(line) got[#got + 1] = line end)
-      -- Forks and the coroutines that they wake have run when the next message is handled.
+      -- When this sleep ends, the forks and the coroutines that they have woken have run.
       skynet.sleep(0)
       local want_text, got_text = table.concat(want, "\n"), table.concat(got, "\n")
       if want_text ~= got_text then

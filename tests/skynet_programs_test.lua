@@ -1,13 +1,13 @@
--- The programs tests/skynet/*.lua: each is booted by `skynet.start` in its own process, with one worker and with two,
--- and must log the same lines as in skynet.
+-- Boots each program tests/skynet/*.lua with `skynet.start` in its own process, with one worker and with two. A program
+-- must log the same lines as in skynet.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
 local folder = t.root .. "tests/skynet/"
 
--- Returns the log's entries by service, without times: "text" for information, "ERROR text" for errors, whose
--- tracebacks follow on separate lines.
+-- Returns the entries of a log, as a list for each service id. An entry is the message, after the level if the level is
+-- not INFO. Further lines of an entry, such as tracebacks, are left out.
 local function entries(text)
   local all = {}
   local list
@@ -23,7 +23,7 @@ local function entries(text)
   return all
 end
 
--- Boots tests/skynet/NAME.lua. Returns the entries of the log by service, and the rest of standard error.
+-- Boots tests/skynet/NAME.lua. Returns the log's entries on standard output, and those on standard error.
 local function run(name, workers)
   local r = kit.program(table.concat {
     "local config = { start = ", kit.literal(name), ", thread = ", workers, ", luaservice = ",
@@ -35,8 +35,8 @@ local function run(name, workers)
   return entries(r.out), entries(r.err)
 end
 
--- A test per number of workers. `out`: by service, the lines of its log; the program's first service is 3, and those
--- that it makes are 4, 5, …. `err`: the same for its errors, as patterns that match at their beginning.
+-- Adds one test for each number of workers. `out` has the expected entries of each service, by its id: the program's
+-- first service is 3, the services that it creates are 4, 5, …. `err` has patterns for the beginning of each error.
 local function program(name, sentence, out, err)
   for _, workers in ipairs(kit.workers) do
     t.test(("%s: %s [%d worker%s]"):format(name, sentence, workers, workers > 1 and "s" or ""), function()
@@ -49,13 +49,13 @@ local function program(name, sentence, out, err)
         end
       end
       for id, list in pairs(err or {}) do
-        t.eq(#(failed[id] or {}), #list, "how many errors of service " .. id)
+        t.eq(#(failed[id] or {}), #list, "number of errors of service " .. id)
       end
     end)
   end
 end
 
-program("callret", "calls are answered by ret, once, with values of all kinds", {
+program("callret", "ret answers a call once, with values of all types", {
   [3] = {
     "0",
     "3\tnil\tfalse\tnil",
@@ -78,7 +78,7 @@ program("callret", "calls are answered by ret, once, with values of all kinds", 
   },
 })
 
-program("response", "response() answers later, in any order, once", {
+program("response", "response() answers each call once, later and in any order", {
   [3] = {
     "Bob\tgot\ttrue\tfor Bob\t2",
     "Ann\tgot\tfalse\tan error\tnil",
@@ -102,7 +102,7 @@ program("response", "response() answers later, in any order, once", {
   },
 })
 
-program("fork", "forks run behind the message and what it woke, in order", {
+program("fork", "forks run in order, after the message's handler and the coroutines that it has woken", {
   [3] = {
     "first the message",
     "fork\t1\tnil",
@@ -126,7 +126,7 @@ program("fork", "forks run behind the message and what it woke, in order", {
   },
 }, { [3] = { ".*this fork fails" } })
 
-program("sleep", "sleep answers BREAK when it is woken, and wakeups run in order behind the waker", {
+program("sleep", "sleep returns BREAK when it is woken, and woken coroutines run in order after the waker", {
   [3] = {
     "slept",
     "yielded",
@@ -150,7 +150,7 @@ program("sleep", "sleep answers BREAK when it is woken, and wakeups run in order
   },
 })
 
-program("timeout", "functions run in the order of their times, and may wait", {
+program("timeout", "the functions of timers run in the order of their times, and may wait", {
   [3] = {
     "set",
     "at once\tin time",
@@ -163,7 +163,7 @@ program("timeout", "functions run in the order of their times, and may wait", {
   },
 }, { [3] = { ".*timeout%.lua:%d+: a timer's function fails" } })
 
-program("queue", "critical sections run one after another, whatever happens inside", {
+program("queue", "critical sections run one after another, even if a section waits or fails", {
   [3] = {
     "task 1\tin", "task 1\tout", "task 1\t3",
     "task 2\tin", "task 2\tout", "task 2\t1",
@@ -195,7 +195,7 @@ program("forgotten", "a forgotten response is logged with its handler's file and
 }, { [4] = { "a response was forgotten: session %d+ of :00000003; the handler of 'lua' is at .*forgotten%.lua:28$" } })
 
 local here <const> = ".*errors%.lua:"
-program("errors", "an error in a handler is raised in the caller and logged where it happened", {
+program("errors", "an error in a handler is raised in the caller, and the handler's service logs it", {
   [3] = {
     "false\tno luck",
     "false\tfar away",
@@ -219,7 +219,7 @@ program("errors", "an error in a handler is raised in the caller and logged wher
   [5] = { "error in a request of :00000003, session %d+: " .. here .. "11: far away" },
 })
 
-program("dead", "who waits for a service that ends gets an error", {
+program("dead", "a caller that waits for a service gets an error when the service ends", {
   [3] = {
     "asked to exit:\t{service:N} is dead",
     "pending:\tthe request's coroutine was closed before it answered",
@@ -238,7 +238,7 @@ program("dead", "who waits for a service that ends gets an error", {
   [8] = { "a service for a moment" },
 }, { [9] = { "the service could not start: .*dead%.lua:%d+: does not start" } })
 
-program("unique", "a unique service is made once, and a name goes with its service", {
+program("unique", "a unique service is created once, and a name is free when its service has ended", {
   [3] = {
     "the query is answered",
     "true\ttrue\ttrue",
@@ -280,7 +280,7 @@ program("trace", "a trace follows a request from service to service", {
   [5] = { one .. "request", one .. "call @trace.lua:13", one .. "resume", one .. "response", one .. "end" },
 }, { [4] = { "error in a request of :00000003, session %d+: .*trace%.lua:%d+: followed" } })
 
-program("nested", "waits work inside of the program's own coroutines", {
+program("nested", "a coroutine of the program may wait", {
   [3] = {
     "1 2 3 4 5 6 7",
     "6 21 45 78 120\ttrue",
@@ -300,14 +300,14 @@ program("nested", "waits work inside of the program's own coroutines", {
 local function overload(n)
   return "May overload, message queue length = " .. n .. "$"
 end
-program("overload", "a mailbox that passes 1024, 2048, … messages is logged, and again after it was empty", {
+program("overload", "the log reports when a mailbox exceeds 1024, 2048, … messages, and again after it was empty", {
   [3] = {
     "flood\t1500\thandled\t1499", "flood\t1024\thandled\t2522", "flood\t3000\thandled\t5521",
     "flood\t4000\thandled\t9520", "flood\t2590\thandled\t12109", "flood\t3102\thandled\t15210", "unread\t0",
   },
 }, { [4] = { overload(1500), overload(3000), overload(4000), overload(2590), overload(3102) } })
 
-program("select", "answers to several calls come as they are ready, in time, and errors with them", {
+program("select", "answers and errors of several calls are returned as they arrive, until the timeout", {
   [3] = {
     "fast\t0\tnil", "medium\t6\tthe second", "slow\t12\tnil",
     "token 1\t1\t1", "token 2\t2\t1", "over\ttrue",
@@ -317,7 +317,7 @@ program("select", "answers to several calls come as they are ready, in time, and
   },
 }, { [4] = { "error in a request of :00000003, session %d+: .*select%.lua:17: an error on request" } })
 
-program("coroutine", "coroutines that wait are blocked, and their waits cost no time", {
+program("coroutine", "waiting coroutines have the status blocked, and the profile does not count their waits", {
   [3] = {
     "main\ttrue",
     "false\tcannot resume non-suspended coroutine",
@@ -337,7 +337,7 @@ program("coroutine", "coroutines that wait are blocked, and their waits cost no 
   },
 })
 
-program("killthread", "a coroutine that is killed runs no further, and its caller gets an error", {
+program("killthread", "a killed coroutine does not run again, and its caller gets an error", {
   [3] = {
     "begun\ttrue",
     "waiting\t3",
@@ -352,7 +352,7 @@ program("killthread", "a coroutine that is killed runs no further, and its calle
   [4] = { "a request of :00000003 was closed before it was answered; the handler of 'lua' is at .*thread%.lua:28$" },
 })
 
-program("service", "a service that is made of a function is found by its name until it is closed", {
+program("service", "a service that runs a function is found by its name until it is closed", {
   [3] = {
     "before it is there\tnil",
     "then\t1",

@@ -3,7 +3,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 
-kit.test("the next coroutine enters a section when one that is inside or waits is killed", {
+kit.test("if a coroutine that is inside a section or waits for it is killed, the next coroutine enters", {
   main = [[
     local task = require "lio.task"
     local section = require "skynet.queue"()
@@ -16,9 +16,9 @@ kit.test("the next coroutine enters a section when one that is inside or waits i
       end)
     end
     skynet.yield()
-    task.kill(co[3]) -- waits
-    task.kill(co[1]) -- is inside: 2 is next
-    task.kill(co[2]) -- was woken, and has not run: 4 is next
+    task.kill(co[3]) -- is waiting
+    task.kill(co[1]) -- is inside; 2 is next
+    task.kill(co[2]) -- was woken but has not run; 4 is next
     skynet.sleep(5)
     say(section(function(...) return select("#", ...), ... end, nil, 1))
     say(pcall(section))
@@ -26,12 +26,12 @@ kit.test("the next coroutine enters a section when one that is inside or waits i
   ]],
   out = function(out)
     local lines = kit.lines(out)
-    t.ok(table.remove(lines, 9):find "^false\t.*attempt to call a nil value", "of what is no function")
+    t.ok(table.remove(lines, 9):find "^false\t.*attempt to call a nil value", "a section without a function")
     t.eq(lines, { "in\t1", "in\t4", "out\t4", "in\t5", "out\t5", "in\t6", "out\t6", "2\tnil\t1", "free" })
   end,
 })
 
-kit.test("a section belongs to the handler: its generators may enter again, and other tasks wait", {
+kit.test("a section belongs to the handler: its generators may enter too, and other tasks wait", {
   main = [[
     local section = require "skynet.queue"()
     local function numbers(n)
@@ -48,14 +48,14 @@ kit.test("a section belongs to the handler: its generators may enter again, and 
     section(function()
       skynet.yield()
       for i in numbers(3) do
-        -- The generator is inside, and the handler that reads its values may enter as well.
+        -- The generator is inside the section; the handler, which reads the generator's values, may enter too.
         section(say, "number", i)
         skynet.sleep(0)
       end
       say "leaves"
     end)
     skynet.yield()
-    -- Entered by the generator alone, which is inside until it ends.
+    -- Here only the generator enters the section, and it is inside until it ends.
     local one = numbers(1)
     one()
     skynet.fork(section, say, "the next")
@@ -68,7 +68,7 @@ kit.test("a section belongs to the handler: its generators may enter again, and 
   out = { "number\t1", "number\t2", "number\t3", "leaves", "after them", "not yet", "the next", "free" },
 })
 
-kit.test("the next coroutine enters a section when one that is inside or waits is closed", {
+kit.test("if a coroutine that is inside a section or waits for it is closed, the next coroutine enters", {
   main = [[
     local section = require "skynet.queue"()
     local inside, waits

@@ -3,7 +3,8 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 
--- A service that answers later: `ping` after some time, `fail` with an error, `hang` never, `later` after `go`.
+-- A service whose commands answer in different ways: `ping` after a time, `fail` with an error, `hang` never, `later`
+-- when `go` is called.
 local slave <const> = [[
   function CMD.later() skynet.wait "go" return "late" end
   function CMD.go() skynet.wakeup "go" end
@@ -13,7 +14,7 @@ local slave <const> = [[
   serve()
 ]]
 
-kit.test("request sends several calls and returns their answers as they arrive", {
+kit.test("skynet.request sends several calls and returns their answers as they arrive", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"
@@ -25,7 +26,7 @@ kit.test("request sends several calls and returns their answers as they arrive",
   out = { "0\tnil\t2\tnil\tb", "3\tT\t1\tx", "6\tnil\t1\tlast" },
 })
 
-kit.test("a failed request has the answer false, even if there is no such service", {
+kit.test("the answer of a failed request is false, even if its service does not exist", {
   services = { slave = slave },
   err = "no luck",
   main = [[
@@ -42,7 +43,7 @@ kit.test("a failed request has the answer false, even if there is no such servic
   out = { "fails false, no name false, no service false, works fine\tnil" },
 })
 
-kit.test("at the timeout of select the loop ends, and late answers are dropped", {
+kit.test("when select times out the loop ends, and late answers are dropped", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"
@@ -53,7 +54,7 @@ kit.test("at the timeout of select the loop ends, and late answers are dropped",
     say(r.timeout, skynet.task() - waiting)
     skynet.call(slave, "lua", "go")
     say(skynet.call(slave, "lua", "ping", 0, "behind the late one"))
-    -- A request that is done has no timer.
+    -- When all answers have arrived, the timer of `select` is cancelled.
     r = skynet.request { slave, "lua", "ping", 0, 1 }
     for _, answer in r:select(100000) do say(answer[1]) end
     say(r.timeout, skynet.task() - waiting)
@@ -61,7 +62,7 @@ kit.test("at the timeout of select the loop ends, and late answers are dropped",
   out = { "in time", "true\t0", "behind the late one", "1", "nil\t0" },
 })
 
-kit.test("a loop that is left early, and close, drop the other calls", {
+kit.test("leaving the loop early, or calling close, drops the unanswered calls", {
   services = { slave = slave },
   main = [[
     local slave = skynet.newservice "slave"
@@ -98,7 +99,7 @@ kit.test("calls and other requests work inside the loop, and select takes a list
   out = { "b\tinside", "inner", "a\tinside", "inner", "true" },
 })
 
-kit.test("a value that is not a request is refused at the caller's line", {
+kit.test("a value that is not a request raises an error with the caller's line", {
   main = [[
     local function try(f, ...) say((select(2, pcall(f, ...)):gsub("^.*/", ""))) end
     try(function() skynet.request {} end)
@@ -119,7 +120,7 @@ kit.test("a value that is not a request is refused at the caller's line", {
   },
 })
 
-kit.test("dispatch_unknown_request gets sent messages without a handler; calls without one are refused", {
+kit.test("dispatch_unknown_request gets messages without a handler; calls without a handler are refused", {
   services = { odd = kit.text_protocol .. [[
     skynet.start(function()
       local before
@@ -162,7 +163,7 @@ kit.test("dispatch_unknown_response gets answers to unknown sessions", {
         end)
         say(post(skynet.self(), 1234567, 2))
       end)
-      -- An answer that comes too late is none of these.
+      -- A late answer to a call of a killed coroutine is not an unknown response.
       local co = skynet.fork(function() skynet.call(1, "servicepath") end)
       skynet.yield()
       skynet.killthread(co)

@@ -1,10 +1,10 @@
--- The Skynet API for services: how they are made, found, named and ended, and values that all services share.
+-- The Skynet API for services: creating, finding, naming and ending them, and values that all services share.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 local plain = require "tests.kit.ltask_system"
 
-kit.test("the file gets its arguments unchanged, and the start function runs after the file", {
+kit.test("a service's file gets its arguments unchanged, and the start function runs after the file", {
   services = {
     args = [[
       local a, b, c, d = ...
@@ -50,7 +50,7 @@ kit.test("a service answers while its start function waits", {
   out = { "42", "20" },
 })
 
-kit.test("newservice raises the errors of its service", {
+kit.test("newservice raises the error with which the new service failed", {
   services = {
     fails = "error 'in the file'",
     syntax = "this is no Lua",
@@ -89,7 +89,7 @@ kit.test("newservice raises the errors of its service", {
   end,
 })
 
-kit.test("built-in services and services without skynet can be made and found", {
+kit.test("built-in services and services without skynet can be created and found", {
   services = { known = "ltask.register 'known' return { lua = function() return 'native' end }" },
   main = [[
     local addr = skynet.newservice "known"
@@ -101,7 +101,7 @@ kit.test("built-in services and services without skynet can be made and found", 
   out = { "true\ttrue", "native", "integer", "true\ttrue" },
 })
 
-kit.test("start works in services that are not made by skynet", {
+kit.test("start works in services that were not created by skynet", {
   services = { plain = [[
     say("file", SERVICE_NAME)
     skynet.start(function()
@@ -160,7 +160,7 @@ kit.test("exit ends every coroutine of the service at once", {
   end,
 })
 
-kit.test("a closed request is logged with the line of its handler", {
+kit.test("if a request is closed before it is answered, the log has the line of its handler", {
   services = { closed = [[
     skynet.start(function()
       skynet.dispatch("lua", function(_, _, cmd)
@@ -207,7 +207,7 @@ kit.test("abort ends the system", {
   out = {},
 })
 
-kit.test("a name belongs to one service, and is free when that has ended", {
+kit.test("a name belongs to one service, and is free when the service has ended", {
   services = { named = "skynet.start(function() skynet.register '.named' end)" },
   main = [[
     for _, f in ipairs { "localname", "register", "name" } do
@@ -269,7 +269,7 @@ kit.test("a name without a point works in every call that takes an address", {
   end,
 })
 
-kit.test("setenv sets a value for all services, once", {
+kit.test("setenv sets a value for all services, and can set it only once", {
   services = { reads = "skynet.start(function() say(skynet.getenv 'key', skynet.getenv 'none') end)" },
   main = [[
     say(skynet.getenv "key")
@@ -298,7 +298,7 @@ kit.test("functions are added to the table as they are used, and pairs lists all
   out = { "nil\tnil", "function\t0\ttrue", "nil\tnil\tnil\tnil", "true\ttrue\tmy own" },
 })
 
-kit.test("an error is logged as in skynet, even after use of the scheduler's own log", {
+kit.test("an error is logged as in skynet, even after the scheduler's own log was used", {
   services = { fails = [[
     local early = ...
     if early then say(type(ltask.log)) end
@@ -329,7 +329,7 @@ plain.test("a file skynet.lua on package.path replaces the built-in module", {
   out = { "the program's", "the program's\tmade by skynet's words" },
 })
 
--- Regression: it showed "?: in upvalue '?'" for every function of the library.
+-- Regression: the traceback showed "?: in upvalue '?'" for every function of the library.
 kit.test("the traceback of a service that cannot start has lines and names", {
   services = { broken = [[ skynet.start(function() error "cannot start" end) ]] },
   main = [[
@@ -342,7 +342,7 @@ kit.test("the traceback of a service that cannot start has lines and names", {
   out = { "false\tnil\tnil", "skynet/boot.lua:N: in upvalue 'start_function'\t1" },
 })
 
-kit.test("skynet.service makes one service of a function, which other services find by its name", {
+kit.test("skynet.service runs a function as a single service, which other services find by its name", {
   services = { user = [[
     local service = require "skynet.service"
     function CMD.set(...) return skynet.call(service.query "db", "lua", "set", ...) end
@@ -365,7 +365,7 @@ kit.test("skynet.service makes one service of a function, which other services f
     local user = skynet.newservice "user"
     local done
     skynet.fork(function()
-      -- Waits until there is one.
+      -- `user` waits until the service `db` exists.
       skynet.call(user, "lua", "set", "x", 1)
       done = true
       skynet.wakeup "done"

@@ -1,4 +1,4 @@
--- How a system of skynet's services begins and ends: `require "skynet.start"`, a script under `lio --service`, and the
+-- How a system of Skynet services starts and ends: `require "skynet.start"`, a script under `lio --service`, and the
 -- errors outside of services.
 
 local t = require "tests.kit"
@@ -6,7 +6,7 @@ local kit = require "tests.kit.ltask_system"
 
 local paths <const> = "config.lua_path, config.lua_cpath = package.path, package.cpath\n"
 
--- Runs services (sources by name) with a configuration (Lua code). Returns the table of t.run.
+-- Boots a system with a configuration (Lua code) and services (sources by name). Returns the result of t.run.
 local function boot(config, services, folder)
   local dir = folder or t.tmp()
   for name, source in pairs(services) do t.write(dir .. "/" .. name .. ".lua", source) end
@@ -27,7 +27,7 @@ t.test("the first service is main, its file gets args, and the call returns the 
   t.eq({ r.out, r.err }, { "3 main integer\nstarted\ncode 7\n", "" })
 end)
 
-t.test("every field of the configuration is a value of getenv, as a string", function()
+t.test("getenv returns every field of the configuration, as a string", function()
   local dir = t.tmp()
   t.write(dir .. "/before.lua", "BEFORE = 'preloaded'")
   local r = boot("{ start = 'first', thread = 2, luaservice = '" .. dir .. "/?.lua;./none/?.lua', preload = '" .. dir
@@ -64,7 +64,7 @@ code 0
 ]])
 end)
 
-t.test("a wrong configuration raises before anything runs", function()
+t.test("a wrong configuration raises before the system boots", function()
   local r = kit.program [[
     local start = require "skynet.start"
     for _, config in ipairs {
@@ -101,7 +101,7 @@ t.test("if the first service fails, the call raises, and the exit code is 1", fu
   t.ok(r.err:find "the system cannot start: the bootstrap service 'main': .*main%.lua:1: no start", r.err)
 end)
 
-t.test("the system continues without its first service, and ends with the last one that is not unique", function()
+t.test("the system continues after its first service has ended, and ends when only unique services are left", function()
   local r = boot("{}", {
     main = [[
       local skynet = require "skynet"
@@ -125,7 +125,7 @@ t.test("the system continues without its first service, and ends with the last o
   t.eq({ r.out, r.err }, { "the last one ends\ncode 0\n", "" })
 end)
 
-t.test("outside of services skynet can be loaded, and start raises an error", function()
+t.test("outside services skynet can be loaded, but start raises an error", function()
   local r = kit.program [[
     local skynet = require "skynet"
     print(pcall(skynet.start, print))
@@ -137,7 +137,7 @@ t.test("outside of services skynet can be loaded, and start raises an error", fu
   })
 end)
 
-t.test("a script under lio --service is a service of skynet's until it exits", function()
+t.test("a script under lio --service is a Skynet service until it exits", function()
   local dir = t.tmp()
   t.write(dir .. "/script.lua", [[
     local skynet = require "skynet"

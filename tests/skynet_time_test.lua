@@ -8,9 +8,9 @@ kit.test("now, starttime, time and hpc agree with each other and with the system
     local before = os.time()
     local now, time, start, hpc = skynet.now(), skynet.time(), skynet.starttime(), skynet.hpc()
     say(math.type(now), math.type(time), math.type(start), math.type(hpc))
-    -- time(2) may be a tick behind the clock of starttime.
+    -- time(2) may be one tick behind the clock that starttime uses.
     say(now >= 0 and now < 100000, start <= before + 1 and start > before - 1000)
-    -- One clock is read between two readings of the other; all in centiseconds.
+    -- Checks that `clock`, read between two readings of `other`, agrees with `other`. Both return centiseconds.
     local function agrees(clock, other)
       local least = other()
       local read = clock()
@@ -31,7 +31,7 @@ kit.test("now, starttime, time and hpc agree with each other and with the system
   out = { "integer\tfloat\tinteger\tinteger", "true\ttrue", "true", "true\ttrue", "true\ttrue\ttrue", "true\ttrue" },
 })
 
-kit.test("self, genid and PTYPE numbers", {
+kit.test("self, genid and the PTYPE constants have the right values", {
   main = [[
     say(skynet.self() == ltask.self(), skynet.self())
     local a, b = skynet.genid(), skynet.genid()
@@ -49,7 +49,7 @@ kit.test("stat returns the statistics of the service, and mqlen the number of un
       local before = skynet.stat "message"
       for _ = 1, 5 do skynet.send(skynet.self(), "lua") end
       say(skynet.mqlen(), skynet.stat "mqlen", skynet.stat "message" - before)
-      -- The answer that ends the wait follows the five.
+      -- `yield` returns after a sixth message, the answer that ends its wait.
       skynet.yield()
       say(skynet.mqlen(), skynet.stat "message" - before)
       local cpu, counter = skynet.stat "cpu", ltask.counter()
@@ -77,7 +77,7 @@ kit.test("endless is true once after a report of the watchdog", {
   out = function(out) t.eq(kit.lines(out)[1], "0\tfalse") end,
 })
 
-kit.test("memlimit bounds the memory", {
+kit.test("memlimit limits the memory of a service", {
   services = { small = [[
     skynet.memlimit(2000000)
     skynet.start(function()
@@ -94,14 +94,14 @@ kit.test("memlimit bounds the memory", {
   out = { "100000", "not enough memory", "100000" },
 })
 
-kit.test("skynet.profile measures the time of a coroutine without its waits and without other coroutines", {
+kit.test("skynet.profile measures a coroutine's time without its waits and without other coroutines", {
   main = [[
     local profile = require "skynet.profile"
     local function work(seconds)
       local counter = ltask.counter()
       while ltask.counter() < counter + seconds do end
     end
-    -- Other coroutines work while this one sleeps.
+    -- The forked coroutine works while this one sleeps.
     skynet.fork(work, 2)
     profile.start()
     skynet.sleep(10)
@@ -116,7 +116,7 @@ kit.test("skynet.profile measures the time of a coroutine without its waits and 
     profile.start()
     say(pcall(profile.start))
     profile.stop()
-    -- Inside: time while it is suspended does not count.
+    -- The time while a measured coroutine is suspended does not count.
     local spent
     local f = profile.wrap(function()
       profile.start()

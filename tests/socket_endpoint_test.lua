@@ -1,9 +1,9 @@
--- Endpoints: making, reading and comparing them; IPv6 scopes and names.
+-- Endpoints: creating, reading and comparing them; IPv6 scopes and host names.
 
 local t = require "tests.kit"
 local socket = require "lio.socket"
 
-t.test("inet and inet6 endpoints return the values that they were made of", function()
+t.test("inet and inet6 endpoints return the values that they were created with", function()
   local four = socket.endpoint("inet", "1.2.3.4", 80)
   t.eq({ four:value() }, { "1.2.3.4", 80, "inet" })
   t.eq(tostring(four), "1.2.3.4:80")
@@ -27,7 +27,7 @@ t.test("== compares addresses", function()
   t.ok(inet("1.2.3.4", 5) ~= "1.2.3.4:5")
 end)
 
-t.test("for a value that is not an address of the family the result is a message", function()
+t.test("for a value that is not an address of the family, the result is nil and a message", function()
   local refused = { nil, "endpoint: not an address of that family", "EINVAL" }
   for _, wrong in ipairs { "::1", "1.2.3", "1.2.3.4.5", "256.1.1.1", "localhost", "", "1.2.3.4 " } do
     t.eq({ socket.endpoint("inet", wrong, 1) }, refused, wrong)
@@ -46,17 +46,17 @@ t.test("misuse raises", function()
   t.raises("'inet' or 'inet6' expected", socket.endpoint, "hostname", "localhost", 1, "unix")
 end)
 
-t.test("an IPv6 scope is kept, by number and by interface name", function()
+t.test("an IPv6 scope may be a number or an interface name, and is kept", function()
   local numbered = socket.endpoint("inet6", "fe80::1%1", 80)
   t.eq({ numbered:value() }, { "fe80::1%1", 80, "inet6" })
   t.eq(tostring(numbered), "[fe80::1%1]:80")
   t.ok(socket.endpoint("inet6", "fe80::1%lo", 80) == numbered, "lo is interface 1")
   t.ok(socket.endpoint("inet6", "fe80::1%2", 80) ~= numbered)
   t.ok(socket.endpoint("inet6", "fe80::1", 80) ~= numbered)
-  t.ok(socket.endpoint("inet6", (numbered:value()), 80) == numbered, "value gives it back")
+  t.ok(socket.endpoint("inet6", (numbered:value()), 80) == numbered, "value returns the scope")
 end)
 
-t.test("a hostname is resolved, in the requested family", function()
+t.test("a host name is resolved to an address of the requested family", function()
   local ip, port, family = socket.endpoint("hostname", "localhost", 7, "inet"):value()
   t.eq({ ip, port, family }, { "127.0.0.1", 7, "inet" })
   t.eq({ socket.endpoint("hostname", "127.0.0.1", 7):value() }, { "127.0.0.1", 7, "inet" })
@@ -69,7 +69,7 @@ t.test("a hostname is resolved, in the requested family", function()
   t.eq(select(3, socket.endpoint("hostname", "a\0b", 7)), "unresolved")
 end)
 
-t.test("for a unix path of 108 bytes or more the result is a message; 107 are allowed", function()
+t.test("a unix path of 107 bytes is allowed; for a longer path the result is nil and a message", function()
   for _, first in ipairs { "/", "\0" } do
     t.ok(socket.endpoint("unix", first .. ("p"):rep(106)))
     for _, length in ipairs { 107, 500, 100000 } do

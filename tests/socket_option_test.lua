@@ -4,7 +4,7 @@ local t = require "tests.kit"
 local socket = require "lio.socket"
 local loopback = require "tests.kit.loopback"
 
--- Sets and gets an option; `got` is the value that is read, if it is not the value that was set.
+-- Sets an option to `value`, reads it, and checks that the result is `got` (default: `value`).
 local function keeps(s, name, value, got)
   if got == nil then got = value end
   t.eq({ s:option(name, value) }, { true }, name)
@@ -22,7 +22,7 @@ t.test("flags are set with booleans or numbers and read as booleans", function()
   end
 end)
 
-t.test("keepalive times and counts are numbers, seconds", function()
+t.test("keepalive times are numbers of seconds, and the keepalive count is a number", function()
   local s <close> = socket.create "tcp"
   keeps(s, "keepidle", 77)
   keeps(s, "keepintvl", 11)
@@ -38,13 +38,13 @@ t.test("buffers have at least the requested size", function()
   end
 end)
 
-t.test("the limit of unsent bytes is in bytes", function()
+t.test("the limit of unsent bytes is a number of bytes", function()
   local s <close> = socket.create "tcp"
   keeps(s, "notsent_lowat", 131072)
   t.eq(select(3, s:option("notsent_lowat", -1)), "EINVAL")
 end)
 
-t.test("linger is seconds, or false", function()
+t.test("linger is a number of seconds, or false", function()
   local s <close> = socket.create "tcp"
   t.eq(s:option "linger", false)
   keeps(s, "linger", 3)
@@ -52,7 +52,7 @@ t.test("linger is seconds, or false", function()
   keeps(s, "linger", false)
 end)
 
-t.test("ttl and tos of both families", function()
+t.test("ttl and tos can be set for both families", function()
   for _, protocol in ipairs { "tcp", "udp", "tcp6", "udp6" } do
     local s <close> = socket.create(protocol)
     keeps(s, "ttl", 33)
@@ -61,7 +61,7 @@ t.test("ttl and tos of both families", function()
   end
 end)
 
-t.test("misuse raises; if the system refuses a value, the result is a message", function()
+t.test("misuse raises; if the system refuses a value, the result is nil and a message", function()
   local s <close> = socket.create "tcp"
   t.raises("bad argument #1 to 'option' %(unknown option%)", function() s:option "speed" end)
   t.raises("unknown option", function() s:option("speed", 1) end)
@@ -111,7 +111,7 @@ t.test("an IPv6 listener takes IPv4 clients too, unless v6only is set", function
   t.eq(code, "refused")
 end)
 
-t.test("for an address of the wrong family the result is a message", function()
+t.test("for an address of the wrong family the result is nil and a message", function()
   local four <close> = socket.create "tcp"
   local six <close> = socket.create "tcp6"
   t.is_nil(four:connect("::1", 9))
@@ -129,7 +129,7 @@ t.test("connect and bind resolve a name in the socket's family", function()
     { nil, "resolve: no address is known for that name", "unresolved" })
 end)
 
--- The flags of a descriptor, from open(2): non-blocking and close-on-exec.
+-- Reports whether a socket's descriptor is non-blocking and close-on-exec. The numbers are those of open(2), in octal.
 local function is_tame(s)
   local path = "/proc/self/fdinfo/" .. loopback.number(s:handle())
   local f <close> = assert(io.open(path))
@@ -137,7 +137,7 @@ local function is_tame(s)
   return flags & tonumber("4000", 8) ~= 0 and flags & tonumber("2000000", 8) ~= 0
 end
 
-t.test("every socket is non-blocking and close-on-exec, regardless of how it was made", function()
+t.test("every socket is non-blocking and close-on-exec, regardless of how it was created", function()
   for _, protocol in ipairs { "tcp", "udp", "tcp6", "udp6", "unix" } do
     local s <close> = socket.create(protocol)
     t.ok(is_tame(s), protocol)

@@ -1,4 +1,4 @@
--- Sockets between processes: no descriptors left in accept, one port served by two processes, and a blocking socket of
+-- Sockets and processes: accept without a free descriptor, one port that two processes serve, and a blocking socket of
 -- another program.
 
 local t = require "tests.kit"
@@ -9,7 +9,7 @@ local function script(code)
   return t.write(t.tmp() .. "/script.lua", 'local lio, socket = require "lio", require "lio.socket"\n' .. code)
 end
 
-t.test("for EMFILE in accept the result is a message; the listener works again when there is room", function()
+t.test("without a free descriptor accept returns nil and a message; later the listener works again", function()
   local path = script [[
     local listener = socket.create "tcp"
     listener:bind("127.0.0.1", 0)
@@ -27,7 +27,7 @@ t.test("for EMFILE in accept the result is a message; the listener works again w
       end
     until message
     print(message, code)
-    -- Level-triggered: the connection for which there was no room is still reported.
+    -- The connection that could not be accepted is reported again, because readiness is level-triggered.
     for _ in sel:wait(10) do print "reported again" end
     local last = table.remove(taken)
     last:send "bye"
@@ -36,7 +36,7 @@ t.test("for EMFILE in accept the result is a message; the listener works again w
       taken[#taken + 1] = assert(listener:accept())
       print "accepted"
     end
-    -- All thirty are served, even those whose handshake was not complete when the others were accepted.
+    -- All thirty connections are served, even those whose handshake was completed later.
     local served = 1
     for _, s in ipairs(taken) do s:send "bye" s:close() served = served + 1 end
     while served < 30 do
@@ -66,7 +66,7 @@ t.test("for EMFILE in accept the result is a message; the listener works again w
   t.eq(child:close(), 0)
 end)
 
-t.test("create and pair report EMFILE too", function()
+t.test("create and pair return EMFILE too", function()
   local path = script [[
     local list = {}
     local function until_full(make)
@@ -109,7 +109,7 @@ t.test("two processes serve one port with reuseport", function()
   local child <close> = t.spawn(t.lio() .. " " .. path)
   t.eq(child:line(), "listening")
   local refused <close> = socket.create "tcp"
-  t.eq(select(3, refused:bind("127.0.0.1", port)), "in use", "without reuseport it is taken")
+  t.eq(select(3, refused:bind("127.0.0.1", port)), "in use", "without reuseport the port is taken")
   local served = { child = 0, parent = 0 }
   for _ = 1, 60 do
     local c <close> = socket.create "tcp"
@@ -130,14 +130,14 @@ t.test("two processes serve one port with reuseport", function()
   t.ok(served.child > 0 and served.parent > 0, t.show(served))
 end)
 
-t.test("a descriptor that another program left blocking becomes non-blocking by fd", function()
+t.test("socket.fd makes a descriptor that another program left blocking non-blocking", function()
   local path = script [[
     local s = assert(socket.fd(0))
     print(s:recv())
     print(s:send "out")
   ]]
   local listener <close>, port = loopback.listener()
-  -- bash opens the connection itself, blocking, and hands it over as descriptor 0.
+  -- bash opens the connection as a blocking socket, and passes it to the child as descriptor 0.
   local command = string.format("exec %s %s 0<>/dev/tcp/127.0.0.1/%d", t.lio(), path, port)
   local pipe <close> = io.popen("bash -c " .. t.quote(command))
   loopback.await(listener)

@@ -1,4 +1,4 @@
--- TCP sockets: every method of `lio.socket` objects, transfers of all sizes, ends and failures.
+-- TCP sockets: every method of `lio.socket` objects, transfers of all sizes, the end of a stream, failures.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -7,7 +7,7 @@ local loopback = require "tests.kit.loopback"
 
 local READ <const>, WRITE <const> = lio.SELECT_READ, lio.SELECT_WRITE
 
-t.test("connect, accept, send and recv carry bytes both ways", function()
+t.test("connect, accept, send and recv transfer bytes in both directions", function()
   local listener <close> = loopback.listener()
   local client <close> = socket.create "tcp"
   local host, port = listener:info "socket":value()
@@ -38,7 +38,7 @@ t.test("a call that would block returns false and no message", function()
   a:close() b:close()
 end)
 
-t.test("info returns both addresses, the same from either side", function()
+t.test("info returns both addresses, and both sides agree on them", function()
   local a, b = loopback.tcp()
   t.ok(a:info "peer" == b:info "socket")
   t.ok(a:info "socket" == b:info "peer")
@@ -52,7 +52,7 @@ t.test("info returns both addresses, the same from either side", function()
   a:close() b:close()
 end)
 
-t.test("recv returns at most the requested bytes, and the rest later", function()
+t.test("recv returns at most the requested number of bytes, and later calls return the others", function()
   local a, b = loopback.tcp()
   a:send "0123456789"
   loopback.await(b)
@@ -68,7 +68,7 @@ t.test("recv returns at most the requested bytes, and the rest later", function(
   a:close() b:close()
 end)
 
-t.test("send takes a part of the string by positions as string.sub does", function()
+t.test("send can send a part of a string, between positions as in string.sub", function()
   local a, b = loopback.tcp()
   local data = "0123456789"
   for _, range in ipairs {
@@ -108,7 +108,7 @@ t.test("sendv writes its pieces in order", function()
   a:close() b:close()
 end)
 
-t.test("a partial sendv returns how much was taken", function()
+t.test("a partial sendv returns the number of sent bytes", function()
   local a, b = loopback.tcp()
   local big = ("v"):rep(4 * 1024 * 1024)
   local sent = a:sendv(big, big, big)
@@ -117,7 +117,7 @@ t.test("a partial sendv returns how much was taken", function()
   a:close() b:close()
 end)
 
-t.test("every byte value is transferred, NUL included", function()
+t.test("every byte value is transferred, including NUL", function()
   local a, b = loopback.tcp()
   local all = {}
   for i = 0, 255 do all[#all + 1] = string.char(i) end
@@ -168,13 +168,13 @@ t.test("recv never returns more than 1 MiB at once", function()
   a:close() b:close()
 end)
 
-t.test("half-close: the other direction continues", function()
+t.test("after a half-close the other direction continues", function()
   for _, make in ipairs { loopback.tcp, socket.pair } do
     local a, b = make()
     a:send "last words"
     t.eq({ a:shutdown "w" }, { true })
     t.eq(loopback.receive(b), "last words")
-    t.eq({ b:recv() }, { nil }, "the end has no message")
+    t.eq({ b:recv() }, { nil }, "the end of the stream has no message")
     t.eq(select("#", b:recv()), 1)
     t.eq(b:send "answer", 6)
     t.eq(loopback.receive(a, 6), "answer")
@@ -186,7 +186,7 @@ t.test("half-close: the other direction continues", function()
   end
 end)
 
-t.test("shutdown of reading gives an end of stream, and writing works", function()
+t.test("after a shutdown of reading, recv returns the end of the stream, and writing works", function()
   local a, b = loopback.tcp()
   t.eq({ a:shutdown "r" }, { true })
   t.eq({ a:recv() }, { nil })
@@ -197,13 +197,13 @@ t.test("shutdown of reading gives an end of stream, and writing works", function
   a:close() b:close()
 end)
 
-t.test("for shutdown of a socket that is not connected the result is a message", function()
+t.test("shutdown of a socket that is not connected returns nil and a message", function()
   local s <close> = socket.create "tcp"
   t.eq({ s:shutdown() },
     { nil, "shutdown: Transport endpoint is not connected (os error 107)", "closed" })
 end)
 
-t.test("connect to a closed port gives an event and a status error", function()
+t.test("after a connect to a closed port, an event is reported and status returns the error", function()
   local listener, port = loopback.listener()
   listener:close()
   local s <close> = socket.create "tcp"
@@ -218,7 +218,7 @@ t.test("connect to a closed port gives an event and a status error", function()
     { nil, "connect: Connection refused (os error 111)", "refused" })
 end)
 
-t.test("a reset by the peer in the middle is an error of recv and of send", function()
+t.test("after a reset by the peer, recv and send return an error", function()
   local a, b = loopback.tcp()
   a:send(("x"):rep(1000))
   b:option("linger", 0)
@@ -229,7 +229,7 @@ t.test("a reset by the peer in the middle is an error of recv and of send", func
   a:close()
 end)
 
-t.test("for a write to a peer that has closed the result is a message, without SIGPIPE", function()
+t.test("a write to a peer that has closed returns nil and a message, and raises no SIGPIPE", function()
   local script = t.write(t.tmp() .. "/pipe.lua", [[
     local socket = require "lio.socket"
     local a, b = socket.pair()
@@ -247,7 +247,7 @@ t.test("for a write to a peer that has closed the result is a message, without S
     .. "nil\tsendv: Broken pipe (os error 32)\tclosed\nnot connected\nalive\n")
 end)
 
-t.test("a bind to a port in use names the call and the system's text", function()
+t.test("the error of a bind to a port in use has the call's name and the system's message", function()
   local listener <close>, port = loopback.listener()
   local s <close> = socket.create "tcp"
   t.eq({ s:bind("127.0.0.1", port) },
@@ -275,7 +275,7 @@ t.test("detach releases the descriptor and leaves it open", function()
   local handle = a:detach()
   t.eq(type(handle), "userdata")
   t.raises("socket is already closed", a.send, a, "x")
-  t.eq(a:close(), true, "which does not close what was given away")
+  t.eq(a:close(), true, "close leaves the detached descriptor open")
   local again = socket.fd(handle)
   t.eq(again:send "x", 1)
   t.eq(b:recv(), "x")
@@ -284,12 +284,12 @@ t.test("detach releases the descriptor and leaves it open", function()
   b:close()
 end)
 
-t.test("fd takes over a descriptor, by lightuserdata or integer, or borrows it", function()
+t.test("fd takes over or borrows a descriptor, which is a lightuserdata or an integer", function()
   local a, b = socket.pair()
   local borrowed = socket.fd(a:handle(), true)
   t.eq(borrowed:send "1", 1)
   borrowed:close()
-  t.eq(a:send "2", 1, "closing a borrowed socket leaves it open")
+  t.eq(a:send "2", 1, "closing a borrowed socket leaves the descriptor open")
   t.eq(b:recv(), "12")
   local number = loopback.number(a:detach())
   local owner = socket.fd(number)
@@ -317,7 +317,7 @@ t.test("fd refuses a descriptor that is not a socket and leaves it open", functi
   p:close()
 end)
 
-t.test("fd detects a listener, an accepted and a new socket", function()
+t.test("fd detects whether a socket is listening or connected", function()
   local listener <close> = loopback.listener()
   local a, b = loopback.connect(listener)
   for s, phase in pairs { [listener] = "listening", [a] = "connected" } do
@@ -327,7 +327,7 @@ t.test("fd detects a listener, an accepted and a new socket", function()
   a:close() b:close()
 end)
 
-t.test("tostring shows descriptor, protocol and state", function()
+t.test("tostring shows the descriptor, the protocol and the state", function()
   local s = socket.create "tcp"
   local number = loopback.number(s:handle())
   t.eq(tostring(s), "socket (" .. number .. ", tcp, open)")
@@ -342,7 +342,7 @@ t.test("tostring shows descriptor, protocol and state", function()
   end
 end)
 
-t.test("close is idempotent; every other method of a closed socket raises", function()
+t.test("close may be called twice; every other method of a closed socket raises", function()
   local s = socket.create "tcp"
   t.eq({ s:close() }, { true })
   t.eq({ s:close() }, { true })
@@ -354,7 +354,7 @@ t.test("close is idempotent; every other method of a closed socket raises", func
   end
 end)
 
-t.test("<close> and the collector close", function()
+t.test("a <close> variable and the garbage collector close a socket", function()
   local a, b = socket.pair()
   do
     local scoped <close> = a
@@ -369,7 +369,7 @@ t.test("<close> and the collector close", function()
   other:close()
 end)
 
-t.test("misuse raises and names the argument", function()
+t.test("misuse raises an error that names the argument", function()
   t.raises("'tcp', 'udp', 'tcp6', 'udp6' or 'unix' expected", socket.create, "sctp")
   t.raises("string expected, got no value", socket.create)
   local s <close> = socket.create "tcp"

@@ -1,4 +1,4 @@
--- UDP sockets: datagrams are not merged or split, and keep their sender and their length, 0 included.
+-- UDP sockets: datagrams are not merged or split, and keep their sender and their length, even the length 0.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -13,7 +13,7 @@ local function bound(protocol, address)
   return s, s:info "socket"
 end
 
-t.test("recvfrom returns data and sender, sendto takes endpoint or host and port", function()
+t.test("recvfrom returns the data and the sender; sendto takes an endpoint, or a host and a port", function()
   local a <close>, from = bound()
   local b <close>, to = bound()
   local ip, port = to:value()
@@ -27,7 +27,7 @@ t.test("recvfrom returns data and sender, sendto takes endpoint or host and port
   t.eq({ b:recvfrom() }, { false })
 end)
 
-t.test("a datagram of length 0 is data, not an end", function()
+t.test("a datagram of length 0 is data, not the end of a stream", function()
   local a <close> = bound()
   local b <close>, to = bound()
   t.eq({ a:sendto("", to) }, { 0 })
@@ -41,10 +41,10 @@ t.test("a datagram of length 0 is data, not an end", function()
   t.eq({ a:send "" }, { 0 })
   loopback.await(b)
   t.eq(b:recv(), "", "recv of an empty datagram")
-  t.eq(b:recv(), false, "which was there and is taken")
+  t.eq(b:recv(), false, "the empty datagram was removed")
 end)
 
-t.test("a datagram of more than the requested bytes is cut, the next one is whole", function()
+t.test("a datagram that is longer than requested is truncated, and the next datagram is whole", function()
   local a <close> = bound()
   local b <close>, to = bound()
   a:sendto("0123456789", to)
@@ -54,7 +54,7 @@ t.test("a datagram of more than the requested bytes is cut, the next one is whol
   t.eq((b:recvfrom(4)), "abc")
 end)
 
-t.test("the largest datagram is sent; for a larger one the result is a message", function()
+t.test("a datagram of the maximum size is sent; for a larger datagram the result is nil and a message", function()
   local a <close> = bound()
   local b <close>, to = bound()
   local big = ("\0\1\2\3"):rep(16376) .. "end"
@@ -82,7 +82,7 @@ t.test("a connected UDP socket sends, receives and gets the error of a closed po
   t.eq({ a:recv() }, { false }, "the socket still works")
 end)
 
-t.test("for a send without a destination the result is a message", function()
+t.test("a send without a destination returns nil and a message", function()
   local s <close> = socket.create "udp"
   t.eq({ s:send "x" },
     { nil, "send: Destination address required (os error 89)", "EDESTADDRREQ" })
@@ -112,7 +112,7 @@ t.test("datagrams over IPv6", function()
   t.eq(select(3, sender:value()), "inet6")
 end)
 
-t.test("broadcast must be allowed", function()
+t.test("sending to a broadcast address is denied until the option broadcast is set", function()
   local s <close> = socket.create "udp"
   t.eq(select(3, s:sendto("x", "255.255.255.255", 9)), "denied")
   t.eq(s:option "broadcast", false)

@@ -4,14 +4,14 @@ local t = require "tests.kit"
 local socket = require "lio.socket"
 local loopback = require "tests.kit.loopback"
 
--- A conversation through a listener at `path`, as text and as endpoint.
+-- Exchanges data through a listener at `path`. The client connects to the string and then to an endpoint.
 local function converses(path)
   local listener <close> = socket.create "unix"
   t.eq({ listener:bind(path) }, { true })
   t.eq({ listener:listen() }, { true })
   for _, where in ipairs { path, socket.endpoint("unix", path) } do
     local client <close> = socket.create "unix"
-    t.eq({ client:connect(where) }, { true }, "a unix connect is done at once")
+    t.eq({ client:connect(where) }, { true }, "a unix connect completes at once")
     t.eq({ client:status() }, { true })
     loopback.await(listener)
     local server <close> = listener:accept()
@@ -26,13 +26,13 @@ local function converses(path)
   t.eq({ listener:accept() }, { false })
 end
 
-t.test("a socket at a path", function() converses(t.tmp() .. "/s") end)
+t.test("a socket can listen at a path", function() converses(t.tmp() .. "/s") end)
 
-t.test("a socket with an abstract name, NULs inside included", function()
+t.test("a socket can listen at an abstract name that contains NULs", function()
   converses("\0lio-test-" .. loopback.pid() .. "\0\1")
 end)
 
-t.test("a path of 107 bytes works; for one of 108 the result is a message", function()
+t.test("a path of 107 bytes works; for a path of 108 bytes the result is nil and a message", function()
   local folder = t.tmp() .. "/"
   local path = folder .. ("p"):rep(107 - #folder)
   converses(path)
@@ -42,7 +42,7 @@ t.test("a path of 107 bytes works; for one of 108 the result is a message", func
   t.eq({ s:connect(path .. "p") }, refused)
 end)
 
-t.test("for a path without a listener the result is a message at once", function()
+t.test("connect to a path without a listener fails at once, with a message", function()
   local s <close> = socket.create "unix"
   local path = t.tmp() .. "/none"
   t.eq({ s:connect(path) }, { nil, "connect: No such file or directory (os error 2)", "not found" })
@@ -54,7 +54,7 @@ t.test("for a path without a listener the result is a message at once", function
   t.eq(select(3, second:bind(path)), "in use", "the path stays when its socket closes")
 end)
 
-t.test("for a full backlog the result is a message, and there is room again after accept", function()
+t.test("connect to a full backlog returns nil and a message, and works again after accept", function()
   local path = "\0lio-backlog-" .. loopback.pid()
   local listener <close> = socket.create "unix"
   listener:bind(path)
@@ -73,7 +73,7 @@ t.test("for a full backlog the result is a message, and there is room again afte
   for _, c in ipairs(clients) do c:close() end
 end)
 
-t.test("pair makes two connected ends", function()
+t.test("socket.pair returns two connected sockets", function()
   local a, b = socket.pair()
   t.eq(a:send "to b", 4)
   t.eq(b:send "to a", 4)
@@ -86,7 +86,7 @@ t.test("pair makes two connected ends", function()
   a:close()
 end)
 
-t.test("an end that closes with unread data resets the other", function()
+t.test("closing a socket with unread data resets its peer", function()
   local a, b = socket.pair()
   a:send "unread"
   b:close()
@@ -95,7 +95,7 @@ t.test("an end that closes with unread data resets the other", function()
   a:close()
 end)
 
-t.test("for calls that only inet sockets have the result is a message", function()
+t.test("calls that only inet sockets support return nil and a message", function()
   local a, b = socket.pair()
   t.eq(select("#", a:option("nodelay", true)), 3)
   t.is_nil(a:option("nodelay", true))

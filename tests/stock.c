@@ -1,5 +1,5 @@
-/* A stock interpreter for the tests: `stock [-e CHUNK | -l MODULE]… [SCRIPT [ARG]…]`, for a Lua version that Debian
-   does not have. tests/stock.sh compiles it with the unchanged sources of Lua. */
+/* A stock interpreter for tests with a Lua version that Debian does not have. tests/stock.sh compiles it with the
+   unchanged sources of Lua. Usage: `stock [-e CHUNK | -l MODULE]… [SCRIPT [ARG]…]`. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static int handler(lua_State *L) {
   return 1;
 }
 
-/* Calls the function below its `arguments` on the stack; prints its error. */
+/* Calls a function with as many arguments as `arguments` says; both are on the stack. Prints the error if it fails. */
 static int run(lua_State *L, int arguments) {
   int base = lua_gettop(L) - arguments;
   int status;
@@ -39,7 +39,8 @@ static int loaded(lua_State *L, int status, int arguments) {
   return run(L, arguments);
 }
 
-/* The whole program. `main` calls it in protected mode, so it also catches errors of finalizers and of memory. */
+/* The whole program. `main` calls it in protected mode, so errors outside of scripts, such as a lack of memory, are
+   caught too. */
 static int program(lua_State *L) {
   int argc = (int)lua_tointeger(L, 1);
   char **argv = (char **)lua_touserdata(L, 2);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds a stock interpreter of a Lua version that Debian does not have: `sh tests/stock.sh 5.5 target/stock/lua5.5`.
-# The sources of Lua are those of the executable, in the crate lua-src.
+# It uses the same Lua sources as the executable, from the crate lua-src.
 set -eu
 version=$1 output=$2
 cargo fetch --quiet

@@ -1,5 +1,5 @@
--- lio.tasks(): the status and age of tasks, what each waits for, and where its coroutines are.
--- ltask_coroutine_wait_test has the same in services, task_lost_test the report of orphaned tasks.
+-- lio.tasks(): the status and age of tasks, what each task waits for, and where its coroutines are.
+-- ltask_coroutine_wait_test.lua tests the same in services, task_lost_test.lua the report of orphaned tasks.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -12,7 +12,7 @@ local c = require "lio.coroutine"
 
 local here <const> = debug.getinfo(1, "S").short_src
 
--- The entry of lio.tasks() for one task.
+-- Returns the entry of lio.tasks() for the task `co`.
 local function look(co)
   for _, one in ipairs(lio.tasks()) do
     if one.thread == co then return one end
@@ -25,7 +25,7 @@ local function nested(depth, f)
   return c.wrap(nested)(depth - 1, f)
 end
 
-netkit.test("tasks lists every task with its coroutine, and none that has ended", function()
+netkit.test("tasks lists every task with its coroutine, and no task that has ended", function()
   local before = #lio.tasks()
   local a = loop.fork(function() loop.wait "a" end)
   local b = loop.fork(function() nested(3, function() loop.wait "b" end) end)
@@ -40,7 +40,7 @@ netkit.test("tasks lists every task with its coroutine, and none that has ended"
   t.is_nil(look(b))
 end)
 
-netkit.test("tasks has the status: running, ready, waiting", function()
+netkit.test("the status of a task is running, ready or waiting", function()
   local co = loop.fork(function() nested(2, function() loop.wait "status" end) end)
   local function status() return look(co).status end
   t.eq(status(), "ready")
@@ -55,7 +55,7 @@ netkit.test("tasks has the status: running, ready, waiting", function()
   nested(2, function() t.eq(look(me).status, "running") end)
 end)
 
-netkit.test("the running task's traceback begins with the coroutine that calls, before and after a wait", function()
+netkit.test("the running task's traceback begins with the calling coroutine, before and after a wait", function()
   local me = loop.running()
   for _ = 1, 2 do
     nested(2, function()
@@ -70,7 +70,7 @@ netkit.test("the running task's traceback begins with the coroutine that calls, 
   end
 end)
 
-netkit.test("the age of a task counts from its fork; the oldest is the first", function()
+netkit.test("the age of a task counts from its fork; the list begins with the oldest task", function()
   local first = loop.fork(function() loop.wait "age" end)
   loop.sleep(0.002)
   local second = loop.fork(function() nested(1, function() loop.wait "age 2" end) end)
@@ -85,7 +85,7 @@ netkit.test("the age of a task counts from its fork; the oldest is the first", f
   loop.wakeup "age 2"
 end)
 
-netkit.test("waits_for says what a task waits for, even in a nested coroutine", function()
+netkit.test("waits_for describes what a task waits for, even in a nested coroutine", function()
   for depth = 0, 2, 2 do
     local listener <close> = t.ok(net.listen("127.0.0.1", 0))
     local a, b = netkit.pair()
@@ -117,7 +117,7 @@ netkit.test("waits_for says what a task waits for, even in a nested coroutine", 
 end)
 
 netkit.test("waits_for of a connect is 'a connect'", function()
-  -- Beyond the backlog the system does not answer.
+  -- When the backlog is full, the system does not answer further connects.
   local listener <close> = t.ok(net.listen("127.0.0.1", 0, { backlog = 0 }))
   local _, port = listener:address()
   local tasks, waiting = {}, 0
@@ -139,7 +139,7 @@ netkit.test("waits_for of a connect is 'a connect'", function()
   t.ok(waiting > 0)
 end)
 
-netkit.test("the traceback shows the innermost coroutine and those that resume it, with functions and lines", function()
+netkit.test("the traceback shows the whole chain of nested coroutines, with functions and lines", function()
   local lines = {}
   local function innermost()
     lines[1] = kit.line() loop.wait "traced"
@@ -164,7 +164,7 @@ netkit.test("the traceback shows the innermost coroutine and those that resume i
   loop.wakeup "traced"
 end)
 
-netkit.test("a call of tasks changes nothing, at any time", function()
+netkit.test("lio.tasks may be called at any time, and does not affect the tasks", function()
   local seen = {}
   local generator = c.wrap(function()
     for i = 1, 20 do
@@ -186,7 +186,7 @@ netkit.test("a call of tasks changes nothing, at any time", function()
   t.eq(type(lio.tasks()), "table")
 end)
 
-t.test("outside of a loop the list is empty", function()
+t.test("outside a loop the list is empty", function()
   t.eq(lio.tasks(), {})
 end)
 

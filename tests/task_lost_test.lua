@@ -1,6 +1,6 @@
--- The report of orphaned tasks: a task that waits for a token to which only the task itself has references. Each is
--- reported once and killed; a task that can still be woken never is. ltask_coroutine_wait_test has the same in
--- services.
+-- The report of orphaned tasks. A task is orphaned if it waits for a token that only the task itself refers to. An
+-- orphaned task is reported once and killed; a task that can still be woken is neither reported nor killed.
+-- ltask_coroutine_wait_test.lua tests the same in services.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -22,7 +22,7 @@ end
 
 local reports
 
--- A test that collects the reports, as { message, coroutine, traceback }.
+-- Adds a test that collects the reports, as tables with the fields `message`, `co` and `traceback`.
 local function lost_test(name, f)
   netkit.test(name, function()
     local on_error = task.on_error
@@ -62,7 +62,7 @@ lost_test("a task that waits for a table without other references is reported on
   t.eq(#reports, 1, "once")
 end)
 
-lost_test("orphaned tasks are found with every kind of token that the collector can take", function()
+lost_test("orphaned tasks are detected for every kind of token that can be collected", function()
   local before = task.count()
   loop.fork(function() loop.wait({}) end)
   loop.fork(function() loop.wait(function() return before end) end)
@@ -75,7 +75,7 @@ lost_test("orphaned tasks are found with every kind of token that the collector 
   t.eq(task.count(), before)
 end)
 
-lost_test("an orphaned chain of coroutines is closed innermost first, and its report names all of them", function()
+lost_test("an orphaned task's coroutines are closed from the innermost out, and its report names them", function()
   local closed = {}
   local function first_level() local _ = nested(0, loop.wait) return 1 end
   local function level(n)
@@ -91,7 +91,7 @@ lost_test("an orphaned chain of coroutines is closed innermost first, and its re
   t.eq(closed, { 0, 1, 2, 3 })
 end)
 
-lost_test("a token with a reference keeps its task: in a table, an upvalue, the registry, a task", function()
+lost_test("a reference to the token in a table, an upvalue, the registry or a task keeps its task", function()
   local weak = setmetatable({}, { __mode = "v" })
   local in_table, woken = {}, 0
   local function wait_for(name)
@@ -143,7 +143,7 @@ lost_test("a reference in a weak table does not count", function()
   t.eq(#reports, 1)
 end)
 
-lost_test("a task with a reference to its coroutine is not orphaned, and can be woken or killed by it", function()
+lost_test("a task whose coroutine is referenced is not orphaned, and can be woken or killed", function()
   local got
   local woken = loop.fork(function() got = loop.wait() end)
   local killed = loop.fork(function() loop.wait({}) end)
@@ -201,7 +201,7 @@ lost_test("waits for sockets, sleeps and threads continue even if the collector 
   t.eq(#reports, 0)
 end)
 
-lost_test("a task in a connect without an answer is not orphaned, and the connect times out", function()
+lost_test("a task whose connect is not answered is not orphaned, and the connect times out", function()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0, { backlog = 0 }))
   local _, port = listener:address()
   local results = {}
@@ -235,7 +235,7 @@ lost_test("tasks that only each other could wake are orphaned together", functio
   t.eq(task.count(), before)
 end)
 
-lost_test("the __close of an orphaned task may wake others and fork", function()
+lost_test("the __close of an orphaned task may wake and fork tasks", function()
   local seen = {}
   loop.fork(function()
     loop.wait "told by the lost"
@@ -255,7 +255,7 @@ lost_test("the __close of an orphaned task may wake others and fork", function()
   t.eq(#reports, 1)
 end)
 
-lost_test("a task whose wait has ended is never reported, nor is its next wait", function()
+lost_test("a task whose wait has ended is not reported, and its next wait is not reported either", function()
   local kept, done = {}, 0
   for i = 1, 50 do
     kept[i] = {}
@@ -300,7 +300,7 @@ t.test("by default an orphaned task is reported on standard error", function()
   t.ok(r.err:find("nobody_wakes_it", 1, true) and r.err:find("script.lua:3:", 1, true), r.err)
 end)
 
-t.test("nothing is reported at the end of a program, of a loop, or after a stop", function()
+t.test("nothing is reported when a program or a loop ends, or after a stop", function()
   local r = run_program [[
     local loop, task = require "lio.loop", require "lio.task"
     for how = 1, 3 do
@@ -310,7 +310,7 @@ t.test("nothing is reported at the end of a program, of a loop, or after a stop"
         if how == 1 then loop.stop(0) loop.sleep(1000) end
         if how == 2 then error("ends the loop", 0) end
       end)
-      -- The third one fails, because nothing is left that could wake a task.
+      -- The third run fails, because nothing is left that could wake a task.
       print(ok == (how == 1))
       collectgarbage()
     end

@@ -1,5 +1,5 @@
--- The plain coroutine library, which a stock interpreter has beside `lio.coroutine`, closes or resumes coroutines of
--- the task core; in the executable there is no such library.
+-- A stock interpreter has the plain coroutine library beside `lio.coroutine`. These tests use it to close and resume
+-- coroutines of the task core. The executable `lio` does not have the plain library.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -12,7 +12,7 @@ local function run_all()
 end
 
 if coroutine.resume == theirs.resume then
-  t.test("the global coroutine table is that of lio.coroutine", function()
+  t.test("the global coroutine table is the table of lio.coroutine", function()
     t.ok(coroutine == theirs and package.loaded.coroutine == theirs)
   end)
   return t.finish()
@@ -31,10 +31,10 @@ t.test("a wait in a coroutine that the plain library resumed raises", function()
   run_all()
   t.ok(problem:find("cannot wait here: inside a coroutine that the plain coroutine library resumed", 1, true), problem)
   t.ok(problem:find("lio.coroutine", 1, true), problem)
-  t.eq(task.is_waiting "x", false, "nothing is left of the refused wait")
+  t.eq(task.is_waiting "x", false, "the refused wait has not registered the token")
 end)
 
-t.test("a wait inside or outside of a coroutine that lio.coroutine resumed also names the obstacle", function()
+t.test("the error names the plain library, regardless of which coroutine of the task it resumed", function()
   local problems = {}
   task.fork(function()
     theirs.wrap(function()
@@ -67,7 +67,7 @@ t.test("a coroutine that the program closed is no longer a task", function()
   t.eq(#task.list(), 0)
 end)
 
-t.test("the token of a coroutine that the program closed is free", function()
+t.test("the token of a coroutine that the program closed can be used again", function()
   local got
   local closed = task.fork(function() task.wait "freed" end)
   run_all()
@@ -96,7 +96,7 @@ t.test("a coroutine that the program resumes is no longer a task", function()
   t.eq(task.is_alive(waiting), false)
   t.is_nil(task.wakeup "taken")
   run_all()
-  t.eq(seen, { "by hand" }, "the core leaves it alone")
+  t.eq(seen, { "by hand" }, "the core does not resume the coroutine")
   t.eq(coroutine.resume(waiting), true)
   t.eq(seen, { "by hand", "end" })
 end)
@@ -106,7 +106,8 @@ t.test("a forked coroutine that the program resumes first is skipped", function(
   local on_error = task.on_error
   task.on_error = function(message) problem = message end
   local co = task.fork(function() runs = runs + 1 end)
-  -- The core reaches it while it runs; the argument makes its stack appear like one that waits to start.
+  -- The core reaches `nested` in its queue while `nested` runs. Because of the argument of `run_ready`, its stack
+  -- resembles the stack of a coroutine that has not started.
   local nested = task.fork(function() runs = runs + 1 task.run_ready(1) end)
   t.eq(coroutine.resume(co), true)
   t.eq({ coroutine.resume(nested) }, { true })
@@ -137,7 +138,7 @@ t.test("a woken coroutine that the plain library closes is skipped", function()
   t.eq(task.count(), 0)
 end)
 
--- The event of a connection is for a coroutine that no longer waits.
+-- The readiness event of the connection arrives for a coroutine that no longer waits.
 netkit.pair_test("a coroutine that the stock library closes in recv is no longer a task", function(a, b)
   local before = task.count()
   local reader = loop.fork(function() a:recv() end)
@@ -148,8 +149,8 @@ netkit.pair_test("a coroutine that the stock library closes in recv is no longer
   netkit.await(function() return task.count() == before end)
 end)
 
--- Regression: the call read its connection before it checked what had resumed it, and the loop broke with a panic.
-t.test("a recv whose connection was replaced notices that the plain library resumes it", function()
+-- Regression: recv read its connection argument before it checked what had resumed its coroutine; the loop panicked.
+t.test("a recv that the plain library resumes does not use a replaced connection", function()
   for _, other in ipairs { false, 7, {} } do
     netkit.run(function()
       local a, b = netkit.pair()
@@ -165,14 +166,14 @@ t.test("a recv whose connection was replaced notices that the plain library resu
   end
 end)
 
--- Regression: the review after a cycle of the collector detects first that an inner coroutine was closed. It forgot
--- that the task has been queued since then, and gave its released coroutine to the next task; or the task counted
--- forever.
+-- Regression: the review after a garbage collection cycle detected that an inner coroutine was closed, queued the task,
+-- and then overwrote the task's state. The task was counted forever, or its released coroutine was given to the next
+-- task.
 for _, kept in ipairs { true, false } do
-  -- Nothing else refers to the token of the second kind: two cycles later its task would be reported as orphaned.
+  -- A token that only the wait refers to makes its task orphaned: two cycles later the task would be reported.
   for before = 0, kept and 4 or 1 do
-    local token = kept and "on a token that stays" or "on one that only the wait has"
-    t.test(("a coroutine closed %d cycles after its wait %s ends its resume"):format(before, token), function()
+    local token = kept and "on a token with other references" or "on a token without other references"
+    t.test(("closing a coroutine %d cycles after its wait %s ends its resume"):format(before, token), function()
       local kept_token, inner, said = {}, nil, nil
       local function cycle()
         collectgarbage()
@@ -200,7 +201,7 @@ for _, kept in ipairs { true, false } do
   end
 end
 
-t.test("a finalizer that runs after the end of the core gets an error", function()
+t.test("a finalizer that calls the core after the core has ended gets an error", function()
   local script = t.write(t.tmp() .. "/late.lua", [[
     local task
     local _ = setmetatable({}, { __gc = function()

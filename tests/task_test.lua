@@ -1,5 +1,5 @@
--- lio.task: order of runs, values of waits, interrupts, kills, errors, the pool of coroutines. The suite drives the
--- core itself (`run_ready`), as a host does; tests/loop_test.lua has the loop.
+-- lio.task: the order in which tasks run, values of waits, interrupts, kills, errors, the pool of coroutines. The suite
+-- calls `run_ready` itself, as a host does; tests/loop_test.lua tests the loop.
 
 local t = require "tests.kit"
 local task = require "lio.task"
@@ -8,13 +8,13 @@ local function run_all()
   while task.run_ready() do end
 end
 
--- Returns the text that is written to standard error while `f` runs. The core writes only there.
+-- Runs `code` in its own process, so that the errors that the core writes can be read. Returns the result of t.run.
 local function errors_of(code)
   local file = t.write(t.tmp() .. "/script.lua", code)
   return t.run(t.lio() .. " " .. t.quote(file))
 end
 
-t.test("tasks run in the order in which they were forked, and not inside fork", function()
+t.test("tasks run in the order in which they were forked, and do not run inside fork", function()
   local seen = {}
   for i = 1, 3 do task.fork(function(x) seen[#seen + 1] = x end, i) end
   t.eq(seen, {})
@@ -34,7 +34,7 @@ t.test("a task forked by a task runs in the next round", function()
   t.eq(seen, { "outer", "inner" })
 end)
 
-t.test("a function gets its arguments unchanged, nils included", function()
+t.test("a function gets its arguments unchanged, including nils", function()
   local got
   task.fork(function(...) got = table.pack(...) end, nil, 2, nil, 4, nil)
   run_all()
@@ -47,7 +47,7 @@ t.test("a function gets its arguments unchanged, nils included", function()
   t.eq(got, { n = 0 })
 end)
 
-t.test("wait returns the values of wakeup, nils included", function()
+t.test("wait returns the values of wakeup, including nils", function()
   for _, values in ipairs { { n = 0 }, { n = 1 }, { 1, n = 1 }, { false, n = 1 }, { nil, 2, n = 2 },
     { 1, nil, n = 2 }, { 1, 2, 3, n = 3 }, { nil, nil, nil, n = 3 } } do
     local got
@@ -71,7 +71,7 @@ t.test("tasks run in the order of their wakeups", function()
   t.eq(seen, { 3, 1, 4, 2 })
 end)
 
-t.test("a wakeup of a token without a waiting task returns nil, and is not kept", function()
+t.test("a wakeup of a token without a waiting task returns nil, and does not affect later waits", function()
   t.is_nil(task.wakeup "nobody")
   local woken = false
   local co = task.fork(function() task.wait("nobody") woken = true end)
@@ -94,7 +94,7 @@ t.test("without a token a task waits on its own coroutine", function()
   t.eq(got, "hello")
 end)
 
-t.test("two waits on one token: the second raises, the first continues", function()
+t.test("if two tasks wait on one token, the second wait raises and the first continues", function()
   local problem, got
   task.fork(function() got = task.wait "shared" end)
   task.fork(function() problem = select(2, pcall(task.wait, "shared")) end)
@@ -117,12 +117,12 @@ t.test("a plain yield inside a task lets other tasks run", function()
   t.eq(seen, { 1, 2, 3 })
 end)
 
-t.test("a wait outside a task raises and leaves nothing behind", function()
+t.test("a wait outside a task raises, and does not register the token", function()
   t.raises("outside a task", task.wait, "x")
   t.eq(task.is_waiting "x", false)
 end)
 
-t.test("a wait below a C function that cannot yield raises and leaves nothing behind", function()
+t.test("a wait inside a C function that cannot yield raises, and does not register the token", function()
   local problem
   task.fork(function()
     problem = select(2, pcall(string.gsub, "x", "x", function() task.wait "deep" end))
@@ -144,7 +144,7 @@ t.test("an interrupted wait raises the given value", function()
   t.ok(rawequal(problem, reason))
 end)
 
-t.test("killing a waiting task runs its <close> variables and frees the token", function()
+t.test("killing a waiting task closes its <close> variables and releases the token", function()
   local closed, went_on = false, false
   local co = task.fork(function()
     local _ <close> = setmetatable({}, { __close = function() closed = true end })
@@ -182,7 +182,7 @@ t.test("a task cannot kill itself", function()
   t.ok(problem:find "cannot kill itself", problem)
 end)
 
-t.test("on_abandon is called for waits that end without a wakeup, and only for these", function()
+t.test("the function of on_abandon is called only for waits whose task was killed or interrupted", function()
   local heard = {}
   task.on_abandon(function(token) heard[#heard + 1] = token end)
   local a = task.fork(function() task.wait "killed" end)
@@ -202,7 +202,7 @@ t.test("on_abandon is called for waits that end without a wakeup, and only for t
   t.eq(heard, { "killed", "woken, then killed", "interrupted" })
 end)
 
-t.test("kill_all ends every task, and those that they fork while they end", function()
+t.test("kill_all ends every task, and the tasks that are forked while tasks end", function()
   local ran = false
   for i = 1, 10 do
     task.fork(function()
@@ -253,7 +253,7 @@ t.test("the queue's memory does not grow while two tasks wake each other forever
   t.ok(collectgarbage "count" < before + 64, "grew to " .. collectgarbage "count" .. " KiB")
 end)
 
-t.test("an error is logged with its traceback, the other tasks continue", function()
+t.test("an error is logged with its traceback, and the other tasks continue", function()
   local r = errors_of [[
     local task = require "lio.task"
     local function broken() error("it broke") end
@@ -287,7 +287,7 @@ t.test("on_error may be replaced, and may raise", function()
   t.ok(r.err:find "error in on_error: .*twice", r.err)
 end)
 
-t.test("fork takes values that can be called, and refuses others", function()
+t.test("fork takes values that can be called, and refuses other values", function()
   t.raises("bad argument #1 to 'fork'", task.fork, 5)
   t.raises("bad argument #1 to 'fork'", task.fork, "text")
   local got
@@ -296,7 +296,7 @@ t.test("fork takes values that can be called, and refuses others", function()
   t.eq(got, 3)
 end)
 
-t.test("start runs a task up to its first wait, inside a task it forks", function()
+t.test("start runs a task until its first wait; inside a task it only forks", function()
   local seen = {}
   task.start(function(...)
     seen[1] = select("#", ...)
@@ -354,7 +354,7 @@ t.test("tokens are compared by raw equality", function()
   for i in ipairs(apart) do t.eq(got[i], i) end
 end)
 
-t.test("equal values are one token, regardless of how they were made", function()
+t.test("equal values are one token, regardless of how they were created", function()
   for _, pair in ipairs {
     { 1, 1.0 }, { 0, -0.0 }, { -2 ^ 63, math.mininteger }, { 0.5, 1 / 2 }, { "ab", "a" .. ("b"):rep(1) },
     { ("x"):rep(40), ("x"):rep(20) .. ("x"):rep(20) }, { ("x"):rep(41), ("x"):rep(21) .. ("x"):rep(20) },
@@ -381,7 +381,7 @@ t.test("nil and NaN cannot be tokens", function()
   t.eq(task.is_waiting(), false)
 end)
 
-t.test("a token is kept while a task waits on it", function()
+t.test("a token is not collected while a task waits on it", function()
   local weak = setmetatable({}, { __mode = "v" })
   local got
   task.fork(function()
@@ -396,7 +396,7 @@ t.test("a token is kept while a task waits on it", function()
   t.eq(got, "found")
 end)
 
-t.test("fork and wakeup pass any number of values", function()
+t.test("fork and wakeup can pass any number of values", function()
   for _, n in ipairs { 15, 16, 17, 40, 5000 } do
     local values = {}
     for i = 1, n do values[i] = i end
@@ -417,7 +417,7 @@ t.test("fork and wakeup pass any number of values", function()
   end
 end)
 
-t.test("a wakeup with more values than the waiting stack takes raises, and the wait continues", function()
+t.test("a wakeup with more values than the waiting task's stack can hold raises, and the wait continues", function()
   local got
   local deepest = 0
   local function deep(n, least)
@@ -438,7 +438,7 @@ t.test("a wakeup with more values than the waiting stack takes raises, and the w
   t.eq(got, "one")
 end)
 
-t.test("20,000 tasks that are forked at once run in order, and the next 20,000 use their coroutines", function()
+t.test("20,000 tasks that are forked at once run in order, and the next 20,000 tasks reuse their coroutines", function()
   local made, known = 0, {}
   for _ = 1, 3 do
     local last = 0
@@ -480,11 +480,11 @@ t.test("an interrupt with nil raises nil", function()
   run_all()
   t.eq(task.interrupt "slow", true)
   run_all()
-  -- Lua 5.5 replaces a nil by a text.
+  -- Lua 5.5 replaces a nil error object with a string.
   t.eq(results, table.pack(pcall(error)))
 end)
 
-t.test("an interrupt does not reach the next wait of the same coroutine", function()
+t.test("an interrupt does not affect the next wait of the same coroutine", function()
   local first, second
   task.fork(function()
     first = pcall(task.wait, "a")
@@ -498,7 +498,7 @@ t.test("an interrupt does not reach the next wait of the same coroutine", functi
   t.eq({ first, second }, { false, "on" })
 end)
 
-t.test("an error in the function of on_abandon is written, and the task is still closed", function()
+t.test("an error in the function of on_abandon is logged, and the task is still closed", function()
   local r = errors_of [[
     local task = require "lio.task"
     task.on_abandon(function() error "from on_abandon" end)
@@ -559,7 +559,7 @@ t.test("finalizers may fork while the core allocates", function()
   t.eq(task.count(), 0)
 end)
 
-t.test("a value that cannot be called is an error of the started task", function()
+t.test("starting a value that cannot be called is an error of the new task", function()
   local r = errors_of [[
     local task = require "lio.task"
     task.start(5)

@@ -1,4 +1,4 @@
--- lio.thread: all, race and timeout: values, failures, the threads that they end, and a kill of their caller.
+-- lio.thread's all, race and timeout: their results, failures, the threads that they end, and kills of their callers.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -9,7 +9,7 @@ local thread = require "lio.thread"
 
 local pack <const> = table.pack
 
--- Returns a function that waits for the token, and adds its name to `ended` at its end.
+-- Returns a function that waits for `token`, and adds `token` to `ended` when it ends.
 local function waiter(token, ended)
   return function()
     local _ <close> = setmetatable({}, { __close = function() ended[#ended + 1] = token end })
@@ -48,7 +48,7 @@ netkit.test("all takes functions, lists with arguments, and handles", function()
   t.eq(thread.status(living), "dead")
 end)
 
-netkit.test("a list's arguments may contain nils if the list has their number", function()
+netkit.test("the arguments in a list may contain nils if the list has the field n", function()
   local ok, list = thread.all { { select, "#", nil, 2, n = 4 }, { select, "#", 1 } }
   t.eq(ok, true)
   t.eq(list, { pack(2), pack(1) })
@@ -89,7 +89,7 @@ netkit.test("all returns the first failure, and kills the others", function()
   t.eq(ended, { "first", "handle", "second" })
 end)
 
-netkit.test("if a function fails at once, all kills those that it has started", function()
+netkit.test("if a function fails at once, all kills the threads that it has started", function()
   local ended = {}
   local before = counts.now()
   t.eq(pack(thread.all { waiter("early", ended), { error, "at once", 0 }, waiter("late", ended) }),
@@ -98,7 +98,7 @@ netkit.test("if a function fails at once, all kills those that it has started", 
   counts.expect(before)
 end)
 
-netkit.test("the earliest failure counts, not the first one in the list", function()
+netkit.test("all returns the earliest failure, not the first failure in the list", function()
   loop.fork(function()
     loop.wakeup "fails first"
     loop.wakeup "fails second"
@@ -110,7 +110,7 @@ netkit.test("the earliest failure counts, not the first one in the list", functi
   t.eq(pack(thread.all { { fail, "fails second" }, { fail, "fails first" } }), pack(false, "fails first"))
 end)
 
-netkit.test("for all, a thread that is killed is a failure", function()
+netkit.test("all treats a killed thread as a failure", function()
   local h = thread.spawn(loop.wait, "all killed")
   local ended = {}
   loop.fork(thread.kill, h)
@@ -118,7 +118,7 @@ netkit.test("for all, a thread that is killed is a failure", function()
   t.eq(ended, { "other" })
 end)
 
-netkit.test("all and race end although a member is in the middle of a call", function()
+netkit.test("all and race end at once, even if a member is running and cannot be killed yet", function()
   for call, want in pairs { all = pack(true, false, "at once"), race = pack(true, false, "at once") } do
     local outer, got
     outer = thread.spawn(function()
@@ -128,11 +128,11 @@ netkit.test("all and race end although a member is in the middle of a call", fun
     end)
     netkit.settle()
     t.eq(got, want, call)
-    t.eq(pack(thread.wait(outer)), pack(false, "killed"), call .. ": it is killed when it is not any more")
+    t.eq(pack(thread.wait(outer)), pack(false, "killed"), call .. ": the member is killed when it waits")
   end
 end)
 
-netkit.test("all inside all, inside a thread", function()
+netkit.test("all may be called in a function of all, inside a thread", function()
   local function leaf(x)
     loop.sleep(0)
     return x
@@ -147,7 +147,7 @@ netkit.test("all inside all, inside a thread", function()
   t.eq(list, { pack(3), pack(21), pack(201) })
 end)
 
--- Regression: the error was passed to `all`, whose caller had been killed, and was lost.
+-- Regression: the error was passed to `all` after the caller of `all` had been killed, and was lost.
 for _, inner in ipairs { "a thread", "a thread of a scope" } do
   netkit.test("a function of all that has its caller killed by " .. inner .. " and then fails is reported", function()
     local reported, on_error = {}, task.on_error
@@ -174,7 +174,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- race
 
-netkit.test("race returns the results of the first to end, and kills the others", function()
+netkit.test("race returns the results of the thread that ends first, and kills the others", function()
   local ended = {}
   loop.fork(loop.wakeup, "b", "won", nil)
   t.eq(pack(thread.race { waiter("a", ended), waiter("b", ended), waiter("c", ended) }), pack(true, "won", nil))
@@ -183,14 +183,14 @@ netkit.test("race returns the results of the first to end, and kills the others"
   t.eq(ended, { "a", "b", "c" })
 end)
 
-netkit.test("race returns the first failure as wait does", function()
+netkit.test("race returns a failure as wait does", function()
   local ended = {}
   loop.fork(loop.interrupt, "b", "lost")
   t.eq(pack(thread.race { waiter("a", ended), waiter("b", ended) }), pack(false, "lost"))
   t.eq(#ended, 2)
 end)
 
-netkit.test("race ends at once for a function that does not wait", function()
+netkit.test("race returns at once if a function does not wait", function()
   local ended = {}
   local before = counts.now()
   t.eq(pack(thread.race { waiter("a", ended), pack, waiter("c", ended) }), pack(true, pack()))
@@ -248,15 +248,15 @@ netkit.test("timeout kills a function that takes too long", function()
   for _, seconds in ipairs { 0, 0.001, 0.01 } do
     t.eq(pack(thread.timeout(seconds, waiter("slow", ended))), pack(nil, "timeout"))
   end
-  t.eq(#ended, 3, "it has ended when timeout returns")
+  t.eq(#ended, 3, "the thread has ended when timeout returns")
   counts.expect(before)
 end)
 
-netkit.test("a function that does not wait has no timeout", function()
+netkit.test("timeout does not limit a function that does not wait", function()
   t.eq(pack(thread.timeout(0, function() return "quick" end)), pack(true, "quick"))
 end)
 
-netkit.test("of nested timeouts the shorter one expires", function()
+netkit.test("of two nested timeouts, the shorter one expires", function()
   local inner, ended = nil, {}
   t.eq(pack(thread.timeout(100, function()
     inner = pack(thread.timeout(0.001, waiter("deep", ended)))
@@ -269,16 +269,16 @@ netkit.test("of nested timeouts the shorter one expires", function()
     inner = pack(thread.timeout(100, waiter("deeper", ended)))
   end)), pack(nil, "timeout"))
   t.is_nil(inner)
-  t.eq(ended, { "deep", "deeper" }, "what the killed one called is ended with it")
+  t.eq(ended, { "deep", "deeper" }, "the calls of the killed thread have ended with it")
   counts.expect(before)
 end)
 
-netkit.test("a function that ends after its time, but before timeout's caller runs, counts as in time", function()
+netkit.test("a function that ends after its time, but before the caller of timeout runs, is in time", function()
   loop.timeout(0, function() loop.wakeup("just in time", "result") end)
   t.eq(pack(thread.timeout(0, loop.wait, "just in time")), pack(true, "result"))
 end)
 
-netkit.test("threads that a function of timeout spawned continue", function()
+netkit.test("threads that the function of timeout has spawned continue", function()
   local child
   thread.timeout(0, function()
     child = thread.spawn(loop.wait, "child of a timeout")
@@ -291,7 +291,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Misuse, and callers that are killed
 
-netkit.test("all, race and timeout name the wrong argument", function()
+netkit.test("the errors of all, race and timeout name the wrong argument", function()
   t.raises("bad argument #1 to 'thread.all'", thread.all)
   t.raises("bad argument #1 to 'thread.all'", thread.all, 5)
   t.raises("'thread.all'", thread.all, { pack, 5 })
@@ -304,7 +304,7 @@ netkit.test("all, race and timeout name the wrong argument", function()
   t.raises("bad argument #2 to 'thread.timeout'", thread.timeout, 1, 5)
 end)
 
-netkit.test("a refused all or race starts nothing", function()
+netkit.test("a call of all or race with a wrong argument starts no thread", function()
   local started = 0
   local function start() started = started + 1 end
   t.raises("'thread.all'", thread.all, { start, 5 })
@@ -312,7 +312,7 @@ netkit.test("a refused all or race starts nothing", function()
   t.eq(started, 0)
 end)
 
-netkit.test("if the caller is killed, all, race and timeout kill the threads they spawned, but no handles", function()
+netkit.test("if their caller is killed, all, race and timeout kill only the threads that they spawned", function()
   local callers <const> = {
     function(ended, h) thread.all { waiter("a", ended), { waiter("b", ended) }, h } end,
     function(ended, h) thread.race { waiter("a", ended), { waiter("b", ended) }, h } end,

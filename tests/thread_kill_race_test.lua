@@ -1,5 +1,5 @@
--- lio.thread: threads that are killed between their wakeup and their run, and threads that are killed with a tree of
--- descendants: other threads get their results, and nothing of them is left.
+-- lio.thread: threads that are killed after their wakeup and before they run, so that another thread must get their
+-- results; and threads that are killed with a tree of descendants, of which no task, timer or descriptor may be left.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -16,7 +16,7 @@ local function closing(f)
 end
 
 -- ---------------------------------------------------------------------------------------------
--- Between wakeup and run
+-- Kills between a wakeup and the run
 
 netkit.test("a woken thread that is killed before it runs does not run", function()
   local went_on = false
@@ -32,7 +32,7 @@ netkit.test("a woken thread that is killed before it runs does not run", functio
   t.is_nil(loop.wakeup "woken, killed")
 end)
 
-netkit.test("killed between a wakeup and its run in accept: the next one accepts", function()
+netkit.test("if a thread in accept is killed between its wakeup and its run, the next thread accepts", function()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
   for round = 1, 12 do
@@ -51,7 +51,7 @@ netkit.test("killed between a wakeup and its run in accept: the next one accepts
   end
 end)
 
-netkit.pair_test("killed between a wakeup and its run in recv: the next reader gets the data", function(a, b)
+netkit.pair_test("if a reader is killed between its wakeup and its run, the next reader gets the data", function(a, b)
   for round = 1, 20 do
     local first = thread.spawn(a.recv, a)
     local second = thread.spawn(a.recv, a)
@@ -67,7 +67,7 @@ netkit.pair_test("killed between a wakeup and its run in recv: the next reader g
   end
 end)
 
-netkit.test("if a waiting thread is killed before it runs with a result, the next one gets the result", function()
+netkit.test("if a waiting thread is killed before it runs with a result, the next thread gets the result", function()
   local h = thread.spawn(function() return loop.wait "result" end)
   local first = thread.spawn(thread.wait, h)
   local second = thread.spawn(thread.wait, h)
@@ -78,7 +78,7 @@ netkit.test("if a waiting thread is killed before it runs with a result, the nex
   t.eq(killed, true)
 end)
 
-netkit.test("if the only waiting thread is killed before its run, the result is kept", function()
+netkit.test("if the only waiting thread is killed before it runs, the result is kept", function()
   local h = thread.spawn(function() return loop.wait "result" end)
   local only = thread.spawn(thread.wait, h)
   loop.wakeup("result", "kept")
@@ -89,7 +89,7 @@ netkit.test("if the only waiting thread is killed before its run, the result is 
   t.eq(pack(thread.wait(h)), pack(true, "kept"))
 end)
 
-netkit.test("if timeout's caller is killed after the time, before it runs, nothing is left", function()
+netkit.test("if the caller of timeout is killed after the timeout and before it runs, nothing is left", function()
   local before = counts.now()
   local ended = 0
   local caller = thread.spawn(function()
@@ -98,7 +98,7 @@ netkit.test("if timeout's caller is killed after the time, before it runs, nothi
       loop.wait "for ever"
     end)
   end)
-  -- The timer that is set second fires second, in the same round or later.
+  -- This timer is set after the timer of `timeout`, so it fires after it, in the same round or later.
   loop.timeout(0, function() thread.kill(caller) end)
   t.ok(thread.wait(caller) ~= nil)
   t.eq(ended, 1)
@@ -110,13 +110,13 @@ end)
 
 local tokens = 0
 
--- Waits without a wakeup. The token is a string, so that the task is not orphaned.
+-- Waits until the task is killed. The token is a string, so that the task is not orphaned.
 local function wait_for_ever()
   tokens = tokens + 1
   loop.wait("tree " .. tokens)
 end
 
--- The functions of the descendants: each kind of wait, on objects that the test has opened.
+-- Returns functions that wait, one for each kind of wait, on objects that the test has opened.
 local function waits(world)
   return {
     function() loop.sleep(1000) end,
@@ -147,7 +147,8 @@ local function waits(world)
   }
 end
 
--- A node has its children in a scope, and its own wait; `leaves` counts how many have ended.
+-- The function of one node in a tree of threads. The scope of a node has a thread for each of `world.waits`, and two
+-- child nodes, down to depth 4. `world.grown` and `world.ended` count the nodes that have started and ended.
 local function grow(world, depth)
   local _ <close> = closing(function() world.ended = world.ended + 1 end)
   world.grown = world.grown + 1
@@ -178,7 +179,7 @@ netkit.test("a killed thread whose descendants wait on timers and sockets leaves
   t.ok(during.descriptors >= before.descriptors + 30, during.descriptors .. " descriptors")
   t.eq(thread.kill(root), true)
   t.eq(world.ended, 15)
-  -- The grandchild was spawned outside of the scope, so it waits until it is woken.
+  -- The grandchild was not spawned in a scope, so it waits until it is woken.
   t.eq(counts.now().tasks, before.tasks + 1)
   loop.wakeup "grandchild"
   before.sockets = nil
@@ -187,11 +188,11 @@ netkit.test("a killed thread whose descendants wait on timers and sockets leaves
   b:close()
   listener:close()
   netkit.settle()
-  -- The descriptors are those from before the test; the kit checks them again.
+  -- The kit checks that the same descriptors are open as before the test.
   t.eq(counts.now().timers, before.timers)
 end)
 
-netkit.test("a tree of threads that ends by an error of its owner, or by a timeout, leaves nothing", function()
+netkit.test("a tree of threads leaves nothing if its owner fails, or if a timeout ends it", function()
   local a, b = netkit.pair()
   local _ <close> = netkit.closing(a, b, t.ok(net.listen("127.0.0.1", 0)))
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))

@@ -1,5 +1,5 @@
--- lio.thread: after a kill, at each kind of wait, nothing is left: the suite counts tasks, timers, sockets in the
--- loop's selector and descriptors.
+-- lio.thread: a kill at any kind of wait leaves nothing. The suite counts tasks, timers, the sockets in the loop's
+-- selector, and descriptors.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -17,8 +17,8 @@ local function closing(f)
   return setmetatable({}, { __close = f })
 end
 
--- Checks that `wait`, called in a thread, waits, that a kill ends it there with its <close> variables, and that nothing
--- of it is left.
+-- Calls `wait` in a thread. Checks that the thread waits, that a kill closes its <close> variables at once, and that
+-- nothing is left afterwards.
 local function kill_at(wait, ...)
   local before = counts.now(true)
   local closed, went_on = 0, false
@@ -40,7 +40,7 @@ local function kill_at(wait, ...)
   counts.expect(before)
 end
 
--- A port whose listener has a full queue: a connect to it waits.
+-- Returns a port whose listener has a full backlog, so that a connect waits; and an object that closes the sockets.
 local function full_listener()
   local listener = assert(socket.create "tcp")
   listener:bind("127.0.0.1", 0)
@@ -87,7 +87,7 @@ netkit.pair_test("killed in recv with a time limit: its timer is cleared", funct
   t.eq(b:recv(), nil)
 end)
 
-netkit.test("killed in recv of a connection that the thread closes", function()
+netkit.test("killed in recv, on a connection that a <close> variable of the thread closes", function()
   local before = counts.now(true)
   local a, b = netkit.pair()
   local h = thread.spawn(function()
@@ -108,7 +108,7 @@ netkit.pair_test("killed in send to a peer that does not read", function(a, b)
   while b:recv(1 << 16) do loop.sleep(0) end
 end)
 
-netkit.test("killed in accept: the next one accepts", function()
+netkit.test("killed in accept: the next thread accepts", function()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
   kill_at(net.accept, listener)
@@ -144,7 +144,7 @@ netkit.test("killed in thread.wait: the other thread continues, and keeps its re
   t.eq(pack(thread.wait(child)), pack(true, "result"))
 end)
 
-netkit.test("killed in all, race, timeout and scope:wait", function()
+netkit.test("killed in all, race, timeout or scope:wait", function()
   local function sleeper() loop.sleep(1000) end
   kill_at(thread.all, { sleeper, sleeper, { loop.wait, "x" } })
   kill_at(thread.race, { sleeper, sleeper, { loop.wait, "x" } })
@@ -172,7 +172,7 @@ netkit.test("killed inside a metamethod inside a for iterator", function()
   end)
 end)
 
-netkit.test("killed in a yield, which lets other tasks run", function()
+netkit.test("killed in a plain yield", function()
   kill_at(function()
     while true do coroutine.yield() end
   end)
@@ -202,7 +202,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- <close> variables
 
-netkit.test("<close> variables are closed from the innermost out, without an error, before kill returns", function()
+netkit.test("<close> variables are closed from the innermost out, with no error, before kill returns", function()
   local order = {}
   local h = thread.spawn(function()
     local _ <close> = closing(function(_, e) order[#order + 1] = { "outer", e } end)
@@ -217,7 +217,7 @@ netkit.test("<close> variables are closed from the innermost out, without an err
   t.eq(order, { { "inner" }, { "middle" }, { "outer" } })
 end)
 
-netkit.test("if a <close> variable raises during a kill, the others run, kill is true and the thread ends", function()
+netkit.test("if a <close> variable raises during a kill, the others still run, and kill returns true", function()
   local order = {}
   local h = thread.spawn(function()
     local _ <close> = closing(function(_, e) order[#order + 1] = tostring(e):match "[^ ]*$" end)
@@ -262,7 +262,7 @@ netkit.test("a <close> variable of a killed thread may spawn, kill, wake and for
   t.ok(child)
 end)
 
-netkit.test("a <close> variable of a killed thread that waits gets an error, and nothing hangs", function()
+netkit.test("if a <close> variable of a killed thread waits, it gets an error, and nothing hangs", function()
   local before = counts.now()
   local problem
   local h = thread.spawn(function()
@@ -303,7 +303,7 @@ netkit.test("kill of a thread that has ended returns nil and a message, reaped o
   t.eq(pack(thread.wait(failed)), pack(false, "x"))
 end)
 
-netkit.test("kill of the running thread, and of one that resumes it, raises", function()
+netkit.test("kill of the running thread, or of a thread that is spawning it, raises", function()
   local me, problem, spawner, problem_inside
   me = thread.spawn(function()
     loop.sleep(0)
@@ -321,7 +321,7 @@ netkit.test("kill of the running thread, and of one that resumes it, raises", fu
   t.ok(tostring(problem_inside):find "kill", problem_inside)
 end)
 
-netkit.test("a thread's kill of itself from a nested coroutine raises", function()
+netkit.test("if a thread kills itself from a nested coroutine, kill raises", function()
   local me, problem
   me = thread.spawn(function()
     loop.sleep(0)
@@ -338,7 +338,7 @@ netkit.test("kill raises for an argument that is not a thread", function()
   t.raises("bad argument #1 to 'thread.kill'", thread.kill, coroutine.create(print))
 end)
 
-netkit.test("a thread killed from outside the loop's tasks is killed", function()
+netkit.test("a thread can be killed from outside the loop's tasks", function()
   local closed = false
   local h = thread.spawn(function()
     local _ <close> = closing(function() closed = true end)
@@ -349,7 +349,7 @@ netkit.test("a thread killed from outside the loop's tasks is killed", function(
   t.eq(closed, true)
 end)
 
-netkit.test("a thread that has not begun, because too many spawns are nested, can be killed", function()
+netkit.test("a thread that has not started, because too many spawns are nested, can be killed", function()
   local began, deep = false, nil
   local function dig(depth)
     if depth < 100 then return thread.spawn(dig, depth + 1) end
@@ -369,7 +369,7 @@ netkit.test("a thread that has not begun, because too many spawns are nested, ca
   t.eq(thread.status(deep), "dead")
 end)
 
-netkit.test("loop.kill of a thread's coroutine is a kill of the thread", function()
+netkit.test("loop.kill of a thread's coroutine kills the thread", function()
   local co
   local h = thread.spawn(function()
     co = task.running()

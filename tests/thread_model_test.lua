@@ -1,5 +1,6 @@
--- Random operations on threads, scopes, kills, timeouts, waits and coroutines, compared with a model, for some seconds;
--- tests/long/thread_model.lua does a million. A difference is reported with its seed, for another run.
+-- Runs random operations on threads, scopes, kills, timeouts, waits and coroutines for a few seconds, and compares the
+-- results with a model. If they differ, the error names the seed. tests/long/thread_model.lua runs a million
+-- operations.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -17,11 +18,11 @@ end
 
 local seed <const> = os.time() % 1000000
 
-t.test("random operations do what the model says, seed 1", function() check(1) end)
+t.test("random operations have the results of the model, seed 1", function() check(1) end)
 
-t.test("random operations do what the model says, seed " .. seed, function() check(seed) end)
+t.test("random operations have the results of the model, seed " .. seed, function() check(seed) end)
 
-t.test("random operations on threads alone do what the model says, seed " .. seed, function()
+t.test("random operations on threads alone have the results of the model, seed " .. seed, function()
   check(seed, { create = true, resume = true, yield = true, close = true, co_status = true })
 end)
 

@@ -1,5 +1,5 @@
--- lio.thread: which of several waiting tasks gets the result. The first one that runs gets it; a task that was woken by
--- the thread's end gets it even when the parent has ended since; and the result is not lost with a task that is killed.
+-- lio.thread: which of several waiting tasks gets the result of a thread: the first task that runs. A task that the
+-- thread's end has woken gets it even if the parent ends first. If a waiting task ends, the result is not lost.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -9,7 +9,7 @@ local thread = require "lio.thread"
 
 local pack <const> = table.pack
 
--- A thread that waits for the token and returns the values of its wakeup.
+-- Spawns a thread that waits for `token` and returns the values of its wakeup.
 local function sleeper(token)
   return thread.spawn(function() return loop.wait(token) end)
 end
@@ -23,7 +23,7 @@ netkit.test("a task that waits before all gets the result, and all gets 'already
   t.eq(pack(thread.wait(second)), pack(true, false, "already waited"))
 end)
 
-netkit.test("an all that waits before a task gets the result", function()
+netkit.test("if all waits before another task, all gets the result", function()
   local h = sleeper "all first"
   local first = thread.spawn(thread.all, { h })
   local second = thread.spawn(thread.wait, h)
@@ -32,7 +32,7 @@ netkit.test("an all that waits before a task gets the result", function()
   t.eq(pack(thread.wait(second)), pack(true, nil, "already waited"))
 end)
 
-netkit.test("tasks that wait for one thread and those that wait for many are in the same queue", function()
+netkit.test("tasks that wait for one thread and tasks that wait for several threads share a queue", function()
   for _, order in ipairs { { 1, 2 }, { 2, 1 } } do
     local h, other = sleeper "line", sleeper "other"
     local waits <const> = { { thread.wait, h }, { thread.wait, other, h } }
@@ -45,7 +45,7 @@ netkit.test("tasks that wait for one thread and those that wait for many are in 
   end
 end)
 
-netkit.test("if a wait ends with its coroutine, another task gets the result", function()
+netkit.test("if a wait ends because its coroutine is closed, another task gets the result", function()
   local h = sleeper "closed wait"
   local co
   local waiter = thread.spawn(function()
@@ -64,7 +64,7 @@ netkit.test("if a wait ends with its coroutine, another task gets the result", f
   t.eq(pack(thread.wait(waiter)), pack(true, false, "coroutine was closed"))
 end)
 
-netkit.test("another task also gets the result if the wait ends between the wakeup and the run of its task", function()
+netkit.test("if a coroutine is closed between its wakeup and its run, another task gets the result", function()
   local h = sleeper "closed late"
   local co
   local waiter = thread.spawn(function()
@@ -95,7 +95,7 @@ netkit.test("a waiting task gets the result even if the parent ends before it ru
   t.eq(pack(thread.wait(waiter)), pack(true, false, "seen"))
 end)
 
-t.test("an error that a waiting task got is not logged", function()
+t.test("an error that a waiting task has received is not logged", function()
   local file = t.write(t.tmp() .. "/script.lua", [[
     local loop, thread = require "lio.loop", require "lio.thread"
     loop.run(function()

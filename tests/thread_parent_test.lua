@@ -1,5 +1,5 @@
--- lio.thread: status, zombies, the effect of a parent's end on its children, and the log of failures that no task has
--- waited for: each once, with its traceback.
+-- lio.thread: status, zombies, what happens to children when their parent ends, and the log of failures that no task
+-- has waited for: each failure is logged once, with its traceback.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -8,7 +8,7 @@ local thread = require "lio.thread"
 
 local pack <const> = table.pack
 
--- Runs a program in its own process, whose log can be read.
+-- Runs a program in its own process, so that its log can be read. Returns the result of t.run.
 local function program(code)
   local file = t.write(t.tmp() .. "/script.lua", [[
     local loop, task, thread = require "lio.loop", require "lio.task", require "lio.thread"
@@ -44,7 +44,7 @@ netkit.test("status is running, waiting, zombie or dead", function()
   t.eq(thread.status(me), "dead")
 end)
 
-netkit.test("a thread that spawns another one is running", function()
+netkit.test("a thread that spawns another thread has the status running", function()
   local outer, seen
   outer = thread.spawn(function()
     loop.sleep(0)
@@ -61,7 +61,7 @@ netkit.test("a failed thread is a zombie too", function()
   t.eq(thread.status(h), "dead")
 end)
 
--- Each parent spawns by a call of its argument and then ends, with or without waits.
+-- Each function runs a parent, which calls `body` to spawn threads, and then ends with or without a wait.
 local parents <const> = {
   ["a forked task"] = function(body)
     loop.fork(body)
@@ -94,7 +94,7 @@ local parents <const> = {
 }
 
 for name, parent in pairs(parents) do
-  netkit.test("the end of " .. name .. " reaps its zombies", function()
+  netkit.test("when " .. name .. " ends, its zombies are reaped", function()
     local h
     parent(function()
       h = thread.spawn(function() return "unseen" end)
@@ -104,7 +104,7 @@ for name, parent in pairs(parents) do
     t.eq(pack(thread.wait(h)), pack(nil, "already waited"))
   end)
 
-  netkit.test("the end of " .. name .. " does not kill its children", function()
+  netkit.test("when " .. name .. " ends, its children continue", function()
     local h
     parent(function()
       h = thread.spawn(function() return loop.wait "orphan" end)
@@ -116,7 +116,7 @@ for name, parent in pairs(parents) do
   end)
 end
 
-netkit.test("a thread that ends after its parent, without a waiting task, is dead at once", function()
+netkit.test("a thread that ends after its parent is dead at once if no task waits for it", function()
   local h
   thread.wait(thread.spawn(function() h = thread.spawn(loop.wait, "late orphan") end))
   loop.wakeup "late orphan"
@@ -125,7 +125,7 @@ netkit.test("a thread that ends after its parent, without a waiting task, is dea
   t.eq(pack(thread.wait(h)), pack(nil, "already waited"))
 end)
 
-t.test("the end of loop.run's function reaps its zombies and does not end its children", function()
+t.test("when the function of loop.run ends, its zombies are reaped and its children continue", function()
   local zombie, child, status
   netkit.run(function()
     zombie = thread.spawn(function() end)
@@ -165,7 +165,7 @@ t.test("a failure that no task has waited for is logged once, with its traceback
   t.eq(r.code, 0)
 end)
 
-t.test("a failure after the parent's end is logged, once", function()
+t.test("a failure after the parent has ended is logged once", function()
   local r = program [[
     loop.run(function()
       loop.fork(function()
@@ -180,7 +180,7 @@ t.test("a failure after the parent's end is logged, once", function()
   t.eq(r.code, 0)
 end)
 
-t.test("a failure without references to its handle is logged, once", function()
+t.test("a failure of a thread whose handle has no references is logged once", function()
   local r = program [[
     loop.run(function()
       thread.spawn(error, "lost handle")
@@ -191,7 +191,7 @@ t.test("a failure without references to its handle is logged, once", function()
   t.eq(count(r.err, "lost handle"), 1, r.err)
 end)
 
-t.test("a failure that was logged by the collector is not logged again at the parent's end", function()
+t.test("a failure that was logged after a garbage collection is not logged again when the parent ends", function()
   local r = program [[
     loop.run(function()
       collectgarbage "stop"
@@ -203,7 +203,7 @@ t.test("a failure that was logged by the collector is not logged again at the pa
   for i = 1, 4 do t.eq(count(r.err, "told early " .. i), 1, r.err) end
 end)
 
-t.test("an error object that no task has got is logged by its tostring", function()
+t.test("an error object that no task has received is logged as tostring returns it", function()
   local r = program [[
     loop.run(function()
       thread.spawn(error, setmetatable({}, { __tostring = function() return "as text" end }))
@@ -214,7 +214,7 @@ t.test("an error object that no task has got is logged by its tostring", functio
   t.ok(r.err:find("(error object is a table value)", 1, true), r.err)
 end)
 
-t.test("a failure that a task has got, a kill and a result are not logged", function()
+t.test("a failure that a task has received, a kill and a result are not logged", function()
   local r = program [[
     loop.run(function()
       local failed = thread.spawn(error, "seen failure")

@@ -1,4 +1,4 @@
--- lio.thread's scopes: for every end of a block, no thread of its scope remains.
+-- lio.thread's scopes: however a block ends, no thread of its scope remains.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -8,7 +8,7 @@ local thread = require "lio.thread"
 
 local pack <const> = table.pack
 
--- Returns a function that waits forever, and adds its name to `ended` at its end.
+-- Returns a function that waits until it is killed, and then adds `name` to `ended`.
 local function forever(name, ended)
   return function()
     local _ <close> = setmetatable({}, { __close = function() ended[#ended + 1] = name end })
@@ -17,7 +17,7 @@ local function forever(name, ended)
   end
 end
 
--- A scope with two threads that wait forever, one that sleeps long, and one that has ended.
+-- Spawns four threads in `scope`: two wait until they are killed, one sleeps for 1,000 s, one has ended.
 local function populate(scope, ended)
   scope:spawn(forever("a", ended))
   scope:spawn(forever("b", ended))
@@ -31,7 +31,7 @@ local function sorted(list)
 end
 
 -- ---------------------------------------------------------------------------------------------
--- Leaving
+-- Leaving a scope
 
 netkit.test("scope:spawn runs at once, passes arguments, and returns a handle as spawn does", function()
   local scope <close> = thread.scope()
@@ -47,7 +47,7 @@ netkit.test("scope:spawn runs at once, passes arguments, and returns a handle as
   t.raises("bad argument #1 to 'spawn'", scope.spawn, scope, 5)
 end)
 
-netkit.test("leaving a scope by its end kills all its threads", function()
+netkit.test("reaching the end of a scope kills all its threads", function()
   local ended, before = {}, counts.now()
   do
     local scope <close> = thread.scope()
@@ -76,7 +76,7 @@ netkit.test("leaving a scope by break and by goto kills all its threads", functi
   counts.expect(before)
 end)
 
-netkit.test("leaving a scope by return kills all its threads, before the caller continues", function()
+netkit.test("leaving a scope by return kills all its threads before the caller continues", function()
   local ended, before = {}, counts.now()
   local function f()
     local scope <close> = thread.scope()
@@ -102,7 +102,7 @@ netkit.test("leaving a scope by an error kills all its threads, and the error is
   counts.expect(before)
 end)
 
-netkit.test("a kill of a scope's owner ends the scope, in every kind of wait", function()
+netkit.test("killing a scope's owner in any kind of wait ends the scope", function()
   local waits <const> = {
     function() loop.wait "owner" end,
     function() loop.sleep(1000) end,
@@ -125,7 +125,7 @@ netkit.test("a kill of a scope's owner ends the scope, in every kind of wait", f
   end
 end)
 
-netkit.test("a kill of a task that owns a scope also ends the scope", function()
+netkit.test("killing a task that owns a scope ends the scope too", function()
   local ended, before = {}, counts.now()
   local owner = loop.fork(function()
     local scope <close> = thread.scope()
@@ -192,12 +192,12 @@ netkit.test("after an error in a <close> variable of a killed child the others s
     scope:spawn(forever("b", ended))
     t.eq(thread.status(bad), "waiting")
   end)
-  t.eq(ok, true, "it is the child's error, not the owner's")
+  t.eq(ok, true, "the error is the child's, not the owner's")
   t.eq(sorted(ended), { "a", "b" })
   counts.expect(before)
 end)
 
-netkit.test("if a <close> variable of a killed child ends the next one, the rest still end", function()
+netkit.test("if a <close> variable of a killed child kills the next child, the remaining children still end", function()
   local ended, before = {}, counts.now()
   do
     local scope <close> = thread.scope()
@@ -234,7 +234,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Nesting
 
-netkit.test("of nested scopes the inner one ends only its own threads", function()
+netkit.test("a nested scope ends only its own threads", function()
   local ended = {}
   local outer <close> = thread.scope()
   outer:spawn(forever("outer", ended))
@@ -246,7 +246,7 @@ netkit.test("of nested scopes the inner one ends only its own threads", function
   t.eq(ended, { "inner" })
 end)
 
-netkit.test("an error in nested scopes ends the threads of the inner one first", function()
+netkit.test("an error in nested scopes ends the threads of the inner scope first", function()
   local ended, before = {}, counts.now()
   pcall(function()
     local outer <close> = thread.scope()
@@ -259,7 +259,7 @@ netkit.test("an error in nested scopes ends the threads of the inner one first",
   counts.expect(before)
 end)
 
-netkit.test("scopes inside threads inside scopes, 4 deep: after a kill of the root nothing is left", function()
+netkit.test("after a kill of the root, nothing is left of scopes and threads that are nested 4 deep", function()
   local ended, before = {}, counts.now()
   local function grow(depth)
     local _ <close> = setmetatable({}, { __close = function() ended[#ended + 1] = depth end })
@@ -275,7 +275,7 @@ netkit.test("scopes inside threads inside scopes, 4 deep: after a kill of the ro
   local by_depth = {}
   for _, depth in ipairs(ended) do by_depth[depth] = (by_depth[depth] or 0) + 1 end
   t.eq(by_depth, { 1, 3, 9, 27 })
-  t.eq(ended[#ended], 1, "the owner ends after what it owns")
+  t.eq(ended[#ended], 1, "the owner ends after its threads")
   counts.expect(before)
 end)
 
@@ -289,13 +289,13 @@ netkit.test("a child may spawn into its parent's scope", function()
       scope:spawn(forever("late sibling", ended))
     end)
     netkit.settle()
-    t.eq(ended, {}, "they continue when the child that spawned them has ended")
+    t.eq(ended, {}, "the threads continue when the child that spawned them has ended")
   end
   t.eq(sorted(ended), { "late sibling", "sibling" })
   counts.expect(before)
 end)
 
-netkit.test("a scope that was passed to another thread ends with its owner, with all its threads", function()
+netkit.test("a scope that was passed to another thread ends with its owner, and so do all its threads", function()
   local ended, before = {}, counts.now()
   local stranger
   do
@@ -353,7 +353,7 @@ netkit.test("spawn on a closed scope raises, and runs nothing", function()
   t.eq(ran, false)
 end)
 
-netkit.test("spawn while the scope is being closed raises too", function()
+netkit.test("spawn raises if the scope is being closed", function()
   local problem, before = nil, counts.now()
   do
     local scope <close> = thread.scope()

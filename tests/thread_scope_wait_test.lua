@@ -1,5 +1,4 @@
--- lio.thread's scopes: scope:wait, and the log of failures in a scope. The end of a scope is in
--- tests/thread_scope_test.lua.
+-- lio.thread's scopes: scope:wait, and the log of failures in a scope. thread_scope_test.lua tests how scopes end.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -8,7 +7,7 @@ local thread = require "lio.thread"
 
 local pack <const> = table.pack
 
-netkit.test("scope:wait returns true when all have ended, at once if there are none", function()
+netkit.test("scope:wait returns true when all threads have ended, at once if there are none", function()
   local scope <close> = thread.scope()
   t.eq(pack(scope:wait()), pack(true))
   local ended = 0
@@ -24,7 +23,7 @@ netkit.test("scope:wait returns true when all have ended, at once if there are n
   t.eq(pack(scope:wait()), pack(true), "again")
 end)
 
-netkit.test("scope:wait also waits for threads that are spawned meanwhile", function()
+netkit.test("scope:wait also waits for threads that are spawned while it waits", function()
   local scope <close> = thread.scope()
   local last = false
   scope:spawn(function()
@@ -41,7 +40,7 @@ netkit.test("scope:wait also waits for threads that are spawned meanwhile", func
   t.eq(last, true)
 end)
 
-netkit.test("scope:wait also waits for threads that are spawned after its wakeup, before it runs", function()
+netkit.test("scope:wait also waits for threads that are spawned between its wakeup and its run", function()
   local scope <close> = thread.scope()
   scope:spawn(loop.wait, "last of all")
   local late = false

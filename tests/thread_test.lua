@@ -1,6 +1,6 @@
--- lio.thread: spawn and wait: order, values, errors, several waiting tasks, bad arguments. Parents, zombies and the log
--- are in tests/thread_parent_test.lua, kills in thread_kill_test.lua, scopes in thread_scope_test.lua, all, race and
--- timeout in thread_group_test.lua, services in ltask_thread_test.lua.
+-- lio.thread's spawn and wait: order, values, errors, several waiting tasks, bad arguments. thread_parent_test.lua
+-- tests parents, zombies and the log; thread_kill_test.lua kills; thread_scope_test.lua scopes; thread_group_test.lua
+-- all, race and timeout; ltask_thread_test.lua threads in services.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -26,7 +26,7 @@ netkit.test("spawn runs the function at once, until its first wait", function()
   t.eq(seen, { "first", "spawner", "after the wait" })
 end)
 
-netkit.test("arguments and results are passed unchanged, nils included", function()
+netkit.test("arguments and results are passed unchanged, including nils", function()
   for _, values in ipairs { pack(), pack(nil), pack(nil, 1), pack(1, nil), pack(nil, nil, 3, nil) } do
     local got
     local h = thread.spawn(function(...)
@@ -54,7 +54,7 @@ netkit.test("threads run in the order in which they were woken", function()
   t.eq(seen, { 3, 1, 4, 2 })
 end)
 
-netkit.test("a woken task does not run inside the waker, nor in a thread", function()
+netkit.test("a woken task does not run inside the waker, even if the waker is a thread", function()
   local seen = {}
   thread.spawn(function()
     loop.wait "woken"
@@ -70,7 +70,7 @@ netkit.test("a woken task does not run inside the waker, nor in a thread", funct
   t.eq(seen, { "waker goes on", "woken" })
 end)
 
-netkit.test("a task that waits for a thread does not run inside its end", function()
+netkit.test("a task that waits for a thread runs in its turn, not while the thread ends", function()
   local seen = {}
   local child = thread.spawn(function()
     local _ <close> = setmetatable({}, { __close = function() seen[#seen + 1] = "end" end })
@@ -90,7 +90,7 @@ netkit.test("a task that waits for a thread does not run inside its end", functi
   t.eq(seen, { "end", "queued before", "waiter" })
 end)
 
-netkit.test("a thread is a task: it can wait, be woken and fork like any other", function()
+netkit.test("a thread is a task: it can wait, be woken and fork like any other task", function()
   local got
   local h = thread.spawn(function()
     local me = task.running()
@@ -102,7 +102,7 @@ netkit.test("a thread is a task: it can wait, be woken and fork like any other",
   t.eq(got, "from a fork")
 end)
 
-netkit.test("500 nested spawns all run and all end", function()
+netkit.test("500 threads, each spawned inside the previous one, all run and end", function()
   local deepest, ended = 0, 0
   local function dig(depth)
     deepest = math.max(deepest, depth)
@@ -117,7 +117,7 @@ netkit.test("500 nested spawns all run and all end", function()
   t.eq(ended, 500)
 end)
 
-netkit.test("500 nested spawns that do not wait end within a few rounds", function()
+netkit.test("500 nested threads that do not wait end within a few rounds", function()
   local started, handles = 0, {}
   local function dig(depth)
     started = started + 1
@@ -131,7 +131,7 @@ netkit.test("500 nested spawns that do not wait end within a few rounds", functi
   t.eq(#handles, 499)
 end)
 
-netkit.test("spawn takes values that can be called, and names a wrong argument", function()
+netkit.test("spawn takes values that can be called, and its error names a wrong argument", function()
   local h = thread.spawn(setmetatable({}, { __call = function(_, x) return x end }), 3)
   t.eq(pack(thread.wait(h)), pack(true, 3))
   t.raises("bad argument #1 to 'thread.spawn'", thread.spawn)
@@ -139,7 +139,7 @@ netkit.test("spawn takes values that can be called, and names a wrong argument",
   t.raises("bad argument #1 to 'thread.spawn'", thread.spawn, "text")
 end)
 
-t.test("a thread spawned outside of a task runs at once, and the loop runs the rest", function()
+t.test("a thread that is spawned outside a task runs at once, and continues in the loop", function()
   local seen = {}
   local h = thread.spawn(function(x)
     seen[1] = x
@@ -152,7 +152,7 @@ t.test("a thread spawned outside of a task runs at once, and the loop runs the r
   t.eq(seen, { "before", "after" })
 end)
 
-t.test("wait outside of a task raises", function()
+t.test("wait outside a task raises", function()
   local h
   netkit.run(function() h = thread.spawn(loop.sleep, 0) end)
   local other = thread.spawn(loop.wait, "outside")
@@ -164,7 +164,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- wait
 
-netkit.test("wait with one thread waits for its end", function()
+netkit.test("wait with one thread waits until the thread ends", function()
   local h = thread.spawn(function()
     for _ = 1, 5 do loop.sleep(0) end
     return "late", nil
@@ -172,7 +172,7 @@ netkit.test("wait with one thread waits for its end", function()
   t.eq(pack(thread.wait(h)), pack(true, "late", nil))
 end)
 
-netkit.test("wait with many returns the results of the first to end; the others can be waited for later", function()
+netkit.test("wait with several threads returns the results of the first to end, and may be called again", function()
   local handles = {}
   for i = 1, 3 do
     handles[i] = thread.spawn(function() return loop.wait("many" .. i) end)
@@ -185,7 +185,7 @@ netkit.test("wait with many returns the results of the first to end; the others 
   t.eq(pack(thread.wait(handles[1])), pack(true, "first"))
 end)
 
-netkit.test("of several threads that have ended, wait takes the first argument", function()
+netkit.test("if several threads have ended, wait returns the results of the first argument", function()
   local handles = {}
   for i = 1, 3 do handles[i] = thread.spawn(function() return i end) end
   t.eq(pack(thread.wait(handles[3], handles[1], handles[2])), pack(true, 3))
@@ -193,7 +193,7 @@ netkit.test("of several threads that have ended, wait takes the first argument",
   t.eq(pack(thread.wait(handles[1])), pack(true, 1))
 end)
 
-netkit.test("of several threads that end before the waiting task runs, wait takes the first that ended", function()
+netkit.test("if several threads end before the waiting task runs, wait returns the first results", function()
   local handles = {}
   for i = 1, 3 do handles[i] = thread.spawn(function() return loop.wait("turn" .. i) end) end
   for _, i in ipairs { 2, 1, 3 } do loop.wakeup("turn" .. i, i) end
@@ -221,14 +221,14 @@ netkit.test("wait returns at once if one of the arguments was already waited for
   t.eq(pack(thread.wait(living)), pack(true, "well"))
 end)
 
-netkit.test("the same thread may be an argument twice", function()
+netkit.test("the same thread may be passed to wait twice", function()
   local h = thread.spawn(function() return loop.wait "twice" end)
   loop.wakeup("twice", "once")
   t.eq(pack(thread.wait(h, h)), pack(true, "once"))
   t.eq(pack(thread.wait(h, h)), pack(nil, "already waited"))
 end)
 
-netkit.test("of several waiting tasks the first gets the result, the others get 'already waited'", function()
+netkit.test("if several tasks wait, the first gets the result, and the others get 'already waited'", function()
   local h = thread.spawn(function() return loop.wait "shared" end)
   local results = {}
   local waiters = {}
@@ -242,7 +242,7 @@ netkit.test("of several waiting tasks the first gets the result, the others get 
   t.eq(results[3], pack(nil, "already waited"))
 end)
 
-netkit.test("wait with many ends when another task gets the result of one of them", function()
+netkit.test("wait with several threads ends when another task gets the result of one of them", function()
   local a = thread.spawn(function() return loop.wait "lose a" end)
   local b = thread.spawn(function() return loop.wait "lose b" end)
   local first = thread.spawn(function() return pack(thread.wait(a)) end)
@@ -254,7 +254,7 @@ netkit.test("wait with many ends when another task gets the result of one of the
   t.eq(pack(thread.wait(b)), pack(true, "B"))
 end)
 
-netkit.test("for an error wait returns false and the error, unchanged", function()
+netkit.test("if the thread failed, wait returns false and the unchanged error", function()
   local object = setmetatable({}, { __tostring = function() return "an object" end })
   for _, raised in ipairs { "text", 42, false, object, { 1 } } do
     local h = thread.spawn(function() error(raised, 0) end)
@@ -271,12 +271,12 @@ netkit.test("for an error wait returns false and the error, unchanged", function
   end
 end)
 
-netkit.test("an error message keeps its position, and nothing is added", function()
+netkit.test("an error message has its position, and nothing is added to it", function()
   local _, e = thread.wait(thread.spawn(function() error "it broke" end))
   t.ok(e:find "^[^\n]*thread_test.lua:%d+: it broke$", e)
 end)
 
-netkit.test("a thread that waits for itself raises, with one or several arguments", function()
+netkit.test("wait raises if a thread waits for itself, with one or several arguments", function()
   local other = thread.spawn(loop.wait, "self")
   local me, problems
   me = thread.spawn(function()
@@ -302,21 +302,21 @@ netkit.test("wait and status raise for an argument that is not a thread", functi
   -- Regression: the error was "thread expected, got thread".
   t.raises("bad argument #1 to 'thread.status' %(light thread expected, got a coroutine%)$",
     thread.status, coroutine.create(print))
-  t.eq(thread.wait(h), true, "a refused call has taken nothing")
+  t.eq(thread.wait(h), true, "the refused calls have not taken the result")
 end)
 
-netkit.test("a refused wait leaves nothing behind", function()
+netkit.test("a refused wait does not keep the thread's result from later waits", function()
   local h = thread.spawn(function() return loop.wait "refused" end)
   t.raises("bad argument #2 to 'thread.wait'", thread.wait, h, 5)
   loop.wakeup("refused", 1)
   netkit.settle()
-  t.eq(thread.status(h), "zombie", "no waiter was left that could have taken it")
+  t.eq(thread.status(h), "zombie", "the refused wait is not in the queue for the result")
   t.eq(pack(thread.wait(h)), pack(true, 1))
 end)
 
 -- ---------------------------------------------------------------------------------------------
 
-netkit.test("threads that have ended and have no references use no memory", function()
+netkit.test("threads that have ended and are not referenced use no memory", function()
   local function round()
     for _ = 1, 2000 do
       thread.wait(thread.spawn(function() return ("x"):rep(100) end))

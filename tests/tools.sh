@@ -1,5 +1,5 @@
 #!/bin/sh
-# Lists the tools that the tests need and this machine lacks, with the Debian package of each.
+# Lists the tools that the tests need and that this machine lacks, with the Debian package of each tool.
 # Called by `make lint` and `make test` before they start. As root on Debian it installs them;
 # otherwise it exits with 1, so that no test is skipped silently.
 set -u

@@ -1,5 +1,5 @@
--- `lio --watch`: sockets that outlive the processes, under load and when the script's addresses change, and
--- the ways in which editors save. Both hosts of this suite test the executable.
+-- `lio --watch`: sockets that outlive the processes, under load and when the script's addresses change; and the ways in
+-- which editors save files. The tests run the executable in both hosts.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -9,7 +9,7 @@ local kit = require "tests.kit.watched_program"
 
 local function version(i) return kit.server(('"version %d"'):format(i)) end
 
-t.test("under load no connection is refused and no answer lost, over five restarts", function()
+t.test("five restarts under load refuse no connection and lose no answer", function()
   local p <close> = kit.start { ["server.lua"] = version(1) }
   local port = p:serving()
   p:settled()
@@ -34,9 +34,9 @@ t.test("a restart by SIGHUP under load loses no request, and slow requests are a
     slow:send "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
     kit.taken(port)
     p:write("server.lua", version(2))
-    t.eq(slow:response().body, "version 1", "by the process that had it")
+    t.eq(slow:response().body, "version 1", "the process that received the request answers it")
     kit.until_counted(count, "version 2", 20)
-    -- The connection was idle: the server has time to announce its end.
+    -- The previous process still answers on an idle connection, and announces that it will close it.
     local r = idle:ask "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
     t.eq({ r.body, r.headers.connection }, { "version 1", "close" })
     p.child:kill "HUP"
@@ -46,7 +46,7 @@ t.test("a restart by SIGHUP under load loses no request, and slow requests are a
   t.eq((p:stop "TERM"), 0)
 end)
 
-t.test("restarts do not add descriptors, neither to the supervisor nor to the program", function()
+t.test("restarts leave no additional descriptors open in the supervisor or in the program", function()
   local server = kit.server '#"x" .. " " .. io.open("/proc/self/stat"):read("a"):match("%d+")'
   local p <close> = kit.start { ["server.lua"] = server }
   local port = p:serving()
@@ -57,18 +57,18 @@ t.test("restarts do not add descriptors, neither to the supervisor nor to the pr
     p.child:kill "HUP"
     p:serving()
     kit.wait_for(function() return process() ~= before end, "a new process answers")
-    kit.wait_for(function() return not kit.descriptors(before) end, "the one before ends")
+    kit.wait_for(function() return not kit.descriptors(before) end, "the previous process ends")
   end
   for _ = 1, 2 do restart() end
   local here, there = kit.descriptors(p.child.pid), kit.descriptors(process())
   for _ = 1, 6 do restart() end
-  -- The number may differ by one, because a connection may be closing at this moment.
+  -- The numbers may differ slightly, because a connection may just be closing.
   local still_here, still_there = kit.descriptors(p.child.pid), kit.descriptors(process())
   t.ok(still_here <= here + 2, ("%d, before %d"):format(still_here, here))
   t.ok(still_there <= there + 2, ("%d, before %d"):format(still_there, there))
 end)
 
-t.test("a unix socket's file stays during a restart, and is removed at the end", function()
+t.test("a unix socket's file stays during a restart, and is removed when lio --watch ends", function()
   local path = t.tmp() .. "/socket"
   local p <close> = kit.start { ["server.lua"] = kit.server('"one"', "", "unix:" .. path) }
   p:expect "^lio: serving unix:"
@@ -86,7 +86,7 @@ t.test("a unix socket's file stays during a restart, and is removed at the end",
   p:write("server.lua", kit.server('"two"', "", "unix:" .. path))
   p:expect "^lio: serving unix:"
   kit.wait_for(function() return get() == "two" end, "the new one answers")
-  -- The previous process has ended, and has not removed the file.
+  -- The previous process has ended without removing the file.
   kit.until_gone(before)
   t.eq(get(), "two")
   t.eq((p:stop "INT"), 0)
@@ -105,20 +105,20 @@ t.test("a script that listens on another address after a change no longer listen
   local p <close> = kit.start { ["server.lua"] = version(1) }
   local port = p:serving()
   p:settled()
-  -- The same port in another notation cannot be bound beside the previous socket: that must be closed first.
+  -- 0.0.0.0 with the same port cannot be bound until the previous socket is closed.
   p:write("server.lua", kit.server('"all"', "", "0.0.0.0:" .. port))
   t.eq(p:serving(), port)
   kit.until_answer(port, "all")
   local path = t.tmp() .. "/socket"
   p:write("server.lua", kit.server('"unix"', "", "unix:" .. path))
   p:expect "^lio: serving unix:"
-  kit.wait_for(function() return is_refused(port) end, "nobody listens there any more")
+  kit.wait_for(function() return is_refused(port) end, "the old port is closed")
   p:write("server.lua", version(2))
   kit.until_answer(p:serving(), "version 2")
   kit.wait_for(function() return not os.rename(path, path) end, "the file of the unix socket is removed")
 end)
 
-t.test("a port in use is an error, and the previous process continues", function()
+t.test("if the port of a changed script is in use, it fails, and the previous process continues", function()
   local taken = loop.run(function() return assert(net.listen("127.0.0.1", 0)) end)
   local _, theirs = taken:address()
   local p <close> = kit.start { ["server.lua"] = version(1) }
@@ -131,7 +131,7 @@ t.test("a port in use is an error, and the previous process continues", function
   taken:close()
 end)
 
-t.test("a listener that the script closes is closed", function()
+t.test("a listener that the script closes does not accept connections, even while lio --watch runs", function()
   local p <close> = kit.start { ["server.lua"] = kit.HEAD .. [[
     local loop, net = require "lio.loop", require "lio.net"
     loop.run(function()
@@ -158,7 +158,7 @@ t.test("a listener that the script closes is closed", function()
   t.ok(ok or problem:find "has ended; waiting", problem)
 end)
 
-t.test("several listeners that share a port get a socket each, or new ones beside them", function()
+t.test("listeners that share a port each take a socket of the previous process, or open a new one", function()
   local function script(count, word)
     return kit.HEAD .. ([[
       local loop, net = require "lio.loop", require "lio.net"
@@ -186,7 +186,7 @@ t.test("several listeners that share a port get a socket each, or new ones besid
     loop.run(function()
       local deadline = loop.now() + 60
       while seen < 20 do
-        assert(loop.now() < deadline, "the new one alone answers")
+        assert(loop.now() < deadline, "the previous process still answers")
         local c <close> = assert(net.connect("127.0.0.1", port))
         c:timeout(10, 10)
         seen = assert(c:recv(1)) == word and seen + 1 or 0
@@ -196,7 +196,7 @@ t.test("several listeners that share a port get a socket each, or new ones besid
   end
 end)
 
-t.test("a datagram that comes between two processes is answered", function()
+t.test("a datagram that arrives while no process runs is answered by the next process", function()
   local script = [[
     local loop, net = require "lio.loop", require "lio.net"
     loop.run(function()
@@ -234,13 +234,13 @@ t.test("a datagram that comes between two processes is answered", function()
   end)
 end)
 
--- Saves a new version in an editor's way; `name` is the file's path.
+-- The ways in which editors save. Each function writes `text` to the file `path`.
 local WAYS <const> = {
-  ["a rename over it"] = function(path, text)
+  ["a new file is renamed to the name"] = function(path, text)
     t.write(path .. ".new", text)
     os.rename(path .. ".new", path)
   end,
-  ["a copy kept and a new file"] = function(path, text)
+  ["the old file is renamed and a new file is written"] = function(path, text)
     os.rename(path, path .. "~")
     t.write(path, text)
   end,
@@ -270,13 +270,13 @@ for name, save in pairs(WAYS) do
   end)
 end
 
-t.test("a change of a linked file and a change of the symbolic link both cause a restart", function()
+t.test("a restart happens if a linked file changes, and if the symbolic link changes", function()
   local p <close> = kit.start {
     ["server.lua"] = kit.server("word .. other", 'local word, other = require "word", require "sub.other"'),
     ["real.lua"] = "return 'a'", ["next.lua"] = "return 'c'",
     ["word.lua"] = "return 'not yet'",
   }
-  -- Modules are missing: the program fails, and starts when all exist.
+  -- The program fails while modules are missing, and starts when all of them exist.
   p:expect "waiting for a change$"
   for _, dir in ipairs { "x", "y" } do os.execute("mkdir " .. t.quote(p.dir .. "/" .. dir)) end
   p:write("x/other.lua", "return '1'")
@@ -297,7 +297,7 @@ t.test("a change of a linked file and a change of the symbolic link both cause a
   kit.until_answer(port, "c2")
 end)
 
-t.test("a folder that is moved away and made anew is watched again", function()
+t.test("a folder that is renamed and created again is watched again", function()
   local p <close> = kit.start {
     ["server.lua"] = kit.server("word", 'local word = dofile(arg[0]:match "^.*/" .. arg[1])'),
   }

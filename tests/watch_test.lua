@@ -1,4 +1,4 @@
--- `lio --watch`: its restarts, its messages and its end. Both hosts of this suite test the executable.
+-- `lio --watch`: restarts, messages, and how it ends. The tests run the executable in both hosts.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -7,7 +7,7 @@ local kit = require "tests.kit.watched_program"
 
 local HEAD <const> = kit.HEAD
 
-t.test("a change of the script restarts it, at the same port, and prints that", function()
+t.test("a change of the script restarts it at the same port, and prints a message", function()
   local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
   local port = p:serving()
   p:settled(1)
@@ -19,7 +19,7 @@ t.test("a change of the script restarts it, at the same port, and prints that", 
   t.eq((p:stop "INT"), 0)
 end)
 
-t.test("a change of a file that require, dofile, loadfile or lio.watch loaded restarts the script", function()
+t.test("a change of a file that was loaded, or was passed to lio.watch, restarts the script", function()
   local before = [[
     local dir = arg[0]:match "^.*/"
     local one = require "one"
@@ -50,7 +50,7 @@ t.test("files that a slow script loads before it listens are watched", function(
       local word = require "word"]]),
     ["word.lua"] = "return 'a'",
   }
-  -- The script counts as running, although it has not listened.
+  -- The script is treated as running, although it does not listen yet.
   p:settled(1)
   p:write("go", "")
   local port = p:serving()
@@ -104,7 +104,7 @@ t.test("files that services load are watched, even on the scheduler's own thread
   t.eq((p:stop "TERM"), 0)
 end)
 
-t.test("if a changed script does not load, the previous process serves until it does", function()
+t.test("if a changed script does not load, the previous process continues until a version loads", function()
   local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
   local port = p:serving()
   p:settled()
@@ -121,7 +121,7 @@ t.test("if a changed script does not load, the previous process serves until it 
   kit.until_answer(port, "three")
 end)
 
-t.test("after a crash clients wait for the next change, and are answered then", function()
+t.test("after a crash clients wait until a change restarts the script, which then answers them", function()
   local p <close> = kit.start { ["server.lua"] = kit.server('os.exit(7)') }
   local port = p:serving()
   p:settled()
@@ -140,7 +140,7 @@ t.test("after a crash clients wait for the next change, and are answered then", 
   t.eq((p:stop "INT"), 0)
 end)
 
-t.test("a script that never ran starts when the missing file appears", function()
+t.test("a script that failed because of a missing file starts when the file appears", function()
   local p <close> = kit.start { ["server.lua"] = kit.server("word", 'local word = require "word"') }
   p:expect "module 'word' not found"
   p:expect "exit code 1; waiting for a change$"
@@ -149,7 +149,7 @@ t.test("a script that never ran starts when the missing file appears", function(
 end)
 
 t.test("a module that appears right after require has searched it causes a restart", function()
-  -- Before the supervisor knows that the script has failed: the script writes the file itself.
+  -- The script writes the file itself, so the file appears before the supervisor detects that the script has failed.
   local p <close> = kit.start { ["server.lua"] = kit.server("word", [[
     local found, word = pcall(require, "part.word")
     if not found then
@@ -169,7 +169,7 @@ t.test("a module that appears right after require has searched it causes a resta
   kit.until_answer(port, "there")
 end)
 
-t.test("a module with a mistake in it is watched though it did not load", function()
+t.test("a module that cannot be loaded because of a syntax error is watched", function()
   local p <close> = kit.start {
     ["server.lua"] = kit.server("word", 'local word = require "word"'), ["word.lua"] = "return (",
   }
@@ -188,21 +188,21 @@ t.test("SIGHUP restarts the script without a change", function()
   p:expect "^lio: SIGHUP, restarting$"
   t.eq(p:serving(), port)
   kit.wait_for(function() return kit.get(port) ~= pid end, "another process answers")
-  kit.wait_for(function() return not kit.descriptors(tonumber(pid)) end, "the one before ends")
+  kit.wait_for(function() return not kit.descriptors(tonumber(pid)) end, "the previous process ends")
 end)
 
--- Regression: the first process took the place of the newer one when it had listened for a moment.
-t.test("SIGHUP right after a script has begun to serve restarts it, too", function()
+-- Regression: when the first process had listened for a while, it replaced the newer process.
+t.test("SIGHUP restarts a script that has just begun to serve", function()
   local p <close> = kit.start { ["server.lua"] = kit.server 'io.open("/proc/self/stat"):read("a"):match("%d+")' }
   local pid = kit.get(p:serving())
   p.child:kill "HUP"
   p:expect "^lio: SIGHUP, restarting$"
   local port = p:serving()
-  kit.wait_for(function() return not kit.descriptors(tonumber(pid)) end, "the one before ends")
+  kit.wait_for(function() return not kit.descriptors(tonumber(pid)) end, "the previous process ends")
   t.ok(kit.get(port) ~= pid)
 end)
 
-t.test("the script receives the signal to end, and its exit code is used", function()
+t.test("the script receives the signal, and lio --watch exits with the script's exit code", function()
   local script = HEAD .. [[
     local loop = require "lio.loop"
     loop.run(function()
@@ -219,7 +219,7 @@ t.test("the script receives the signal to end, and its exit code is used", funct
   t.ok(text:find "told", text)
 end)
 
-t.test("the exit code is that of the process that serves, not of one that has just begun to load", function()
+t.test("the exit code is that of the serving process, even if a new process is loading", function()
   local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
   p:serving()
   p:settled()
@@ -228,7 +228,7 @@ t.test("the exit code is that of the process that serves, not of one that has ju
   t.eq((p:stop "TERM"), 0)
 end)
 
-t.test("Ctrl-C waits for requests in progress; a second one ends at once", function()
+t.test("Ctrl-C waits for requests in progress; a second Ctrl-C ends the program at once", function()
   local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
   local port = p:serving()
   p:settled()
@@ -252,7 +252,7 @@ t.test("Ctrl-C waits for requests in progress; a second one ends at once", funct
   t.ok(q.child:close() ~= 0)
 end)
 
-t.test("Ctrl-C during the wait for a change ends lio --watch with the script's exit code", function()
+t.test("Ctrl-C while lio --watch waits for a change ends it with the script's exit code", function()
   local p <close> = kit.start { ["server.lua"] = "os.exit(3)" }
   p:expect "waiting for a change$"
   t.eq((p:stop "INT"), 3)
@@ -277,7 +277,7 @@ t.test("when the supervisor is killed, the script ends as well", function()
   local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
   local port = p:serving()
   p.child:kill "KILL"
-  p.child:all() -- ends when no process has the pipe open; an exit closes the pipe before the listener
+  p.child:all() -- returns when the script has closed the pipe, which at an exit is before its listener
   kit.wait_for(function()
     return loop.run(function()
       local c, _, code = require("lio.net").connect("127.0.0.1", port)
@@ -287,7 +287,7 @@ t.test("when the supervisor is killed, the script ends as well", function()
   end, "the script's listener is closed")
 end)
 
-t.test("the script gets its own arguments, and nothing of the supervisor", function()
+t.test("the script gets its own arguments, and inherits no socket of the supervisor", function()
   local script = [[
     print(arg[0]:match "[^/]*$", arg[1], arg[-1]:match "[^/]*$", arg[2], arg[-2])
     local before = io.popen "ls -l /proc/self/fd"

@@ -1,4 +1,5 @@
--- `lio --watch` with several workers: each gets a socket of the previous process. Both hosts test the executable.
+-- `lio --watch` with several workers: each worker gets a socket of the previous process. The tests run the executable
+-- in both hosts.
 
 local t = require "tests.kit"
 local loop = require "lio.loop"
@@ -48,13 +49,13 @@ t.test("a change may increase or decrease the number of workers, even to one", f
     local row, deadline = 0, loop.now() + 60
     repeat
       row = kit.get(port) == text and row + 1 or 0
-      t.ok(loop.now() < deadline, "the new one alone answers")
+      t.ok(loop.now() < deadline, "the previous process still answers")
     until row == 20
   end
   t.eq((p:stop "TERM"), 0)
 end)
 
--- Returns the number of sockets that listen on a port of 127.0.0.1.
+-- Returns the number of sockets that listen on 127.0.0.1:`port`.
 local function listening(port)
   local pattern, count = ("^ *%%d+: 0100007F:%04X 00000000:0000 0A "):format(port), 0
   for line in io.lines "/proc/net/tcp" do
@@ -63,7 +64,7 @@ local function listening(port)
   return count
 end
 
-t.test("fewer workers keep all sockets of the address, and answer on each", function()
+t.test("with fewer workers all sockets of the address stay open, and connections to each are answered", function()
   local p <close> = kit.start { ["server.lua"] = script("version 1", 4) }
   local port = p:serving()
   p:settled()
@@ -76,14 +77,14 @@ t.test("fewer workers keep all sockets of the address, and answer on each", func
     kit.until_answer(port, text)
     kit.until_gone(before)
     t.eq(listening(port), 4)
-    -- The system distributes the connections over the sockets. The probability that one socket gets none is below
-    -- 1 in 10 million.
+    -- The system distributes the connections over the sockets. The probability that a socket gets no connection is
+    -- below 1 in 10 million.
     for _ = 1, 64 do t.eq(kit.get(port), text) end
   end
   t.eq((p:stop "TERM"), 0)
 end)
 
--- A program whose answer is the number of the worker, and whose `/spin` loops until the file `go` exists.
+-- Returns a program that answers with the number of the worker; `/spin` loops until the file `go` exists.
 local function spinning(workers)
   return ([[%s
     local web = require "lio.webserver"
@@ -127,7 +128,7 @@ t.test("the connections of a blocked worker are answered, on all its sockets", f
   t.eq((p:stop "TERM"), 0)
 end)
 
-t.test("workers of a unix socket leave its file to the next workers", function()
+t.test("workers that listen on a unix socket leave its file to the workers of the next process", function()
   local path = t.tmp() .. "/socket"
   local p <close> = kit.start { ["server.lua"] = script("one", 2, "unix:" .. path) }
   p:expect "^lio: serving unix:"

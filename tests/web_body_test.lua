@@ -9,7 +9,7 @@ local function post(target, ...)
   return table.concat({ "POST " .. target .. " HTTP/1.1", "Host: test", ... }, "\r\n") .. "\r\n\r\n"
 end
 
--- The size line and the data of each chunk, without the last chunk.
+-- Returns the strings as chunks, without the last chunk.
 local function chunks(...)
   local out = {}
   for _, data in ipairs { ... } do out[#out + 1] = ("%x\r\n%s\r\n"):format(#data, data) end
@@ -26,12 +26,12 @@ local function echo()
   return app
 end
 
-t.test("a body with a length arrives whole, for every split by the client", function()
+t.test("a body with a Content-Length arrives whole, wherever the client splits it", function()
   http.with(echo(), function(open)
     local c = open()
     t.eq(c:request("POST", "/", nil, "hello").body, "hello")
     t.eq(c:request("POST", "/", nil, "").body, "")
-    t.eq(c:ask(post "/").body, "", "no length is no body")
+    t.eq(c:ask(post "/").body, "", "a request without a length has no body")
     c:send(post("/", "Content-Length: 6"))
     for byte in ("sliced"):gmatch "." do
       loop.sleep(0.002)
@@ -54,7 +54,7 @@ t.test("a chunked body arrives whole, without its extensions and trailers", func
       c:send(byte)
     end
     t.eq(c:response().body, "cutup")
-    t.eq(c:request("POST", "/", nil, "next").body, "next", "what follows is the next request")
+    t.eq(c:request("POST", "/", nil, "next").body, "next", "the following bytes are the next request")
   end)
 end)
 
@@ -81,7 +81,7 @@ end)
 t.test("a body over the app's limit is refused with 413 before it arrives", function()
   http.with(echo(), function(open)
     local c = open()
-    c:send(post("/", "Content-Length: 1001")) -- without any byte of the body
+    c:send(post("/", "Content-Length: 1001")) -- no byte of the body is sent
     local r = c:response()
     t.eq({ r.status, r.headers.connection }, { 413, "close" })
     t.ok(c:ended())
@@ -100,7 +100,7 @@ t.test("a chunked body is refused at the chunk that exceeds the limit", function
   end)
 end)
 
-t.test("a limit of body itself is reported to the handler, which may respond", function()
+t.test("if a body exceeds the limit in the call of body, the handler gets an error and may respond", function()
   http.with(echo(), function(open)
     t.eq(open():request("POST", "/limit", nil, "0123456789").body, "0123456789")
     local r = open():request("POST", "/limit", nil, "0123456789A")
@@ -119,13 +119,13 @@ t.test("a client that is refused in the middle of a large upload can read the re
     local sent
     loop.fork(function() sent = table.pack(c.c:send(("x"):rep(5000000))) end)
     t.eq(c:response().status, 413)
-    t.ok(c:ended(), "in order, not by a reset that could overtake the answer")
+    t.ok(c:ended(), "the connection ends after the answer, and is not reset")
     while not sent do loop.sleep(0.001) end
     t.eq(sent, { true, n = 1 })
   end)
 end)
 
-t.test("a body that the handler does not read is not taken for the next request", function()
+t.test("a body that the handler does not read is not parsed as the next request", function()
   local app = web.new()
   app:post("/", function() return "ignored" end)
   app:get("/", function() return "next" end)
@@ -136,13 +136,13 @@ t.test("a body that the handler does not read is not taken for the next request"
     t.eq(c:ask(post("/", "Transfer-Encoding: chunked") .. chunks "GET /evil HTTP/1.1\r\n\r\n" .. "0\r\n\r\n").body,
       "ignored")
     t.eq(c:request("GET", "/").body, "next")
-    -- The rest is too long to be read and dropped: the connection is closed.
+    -- This unread body is too long to be read and discarded, so the connection is closed.
     c:send(post("/", "Content-Length: 1000000"))
     t.eq(c:response().headers.connection, "close")
   end)
 end)
 
-t.test("json decodes the body; a body that is not JSON is a 400, and the connection stays open", function()
+t.test("json decodes the body; for a body that is not JSON the status is 400, and the connection stays open", function()
   local app = web.new()
   app:post("/", function(req)
     local value = req:json()
@@ -158,7 +158,7 @@ t.test("json decodes the body; a body that is not JSON is a 400, and the connect
   end)
 end)
 
-t.test("json accepts objects and arrays; null and other values are a 400 with a message", function()
+t.test("json accepts objects and arrays; for null and other values the status is 400, with a message", function()
   local app = web.new()
   app:post("/", function(req) return { got = req:json().a } end)
   app:post("/passed", function(req) return req:json() end)
@@ -182,7 +182,7 @@ t.test("json accepts objects and arrays; null and other values are a 400 with a 
   t.eq(log, "")
 end)
 
-t.test("a JSON body over its limit is 413, and the handler may respond otherwise", function()
+t.test("for a JSON body over its limit the status is 413, unless the handler responds", function()
   local app = web.new()
   app:post("/", function(req) return { got = req:json(5) } end)
   app:post("/passed", function(req) return req:json(5) end)
@@ -204,7 +204,7 @@ t.test("a JSON body over its limit is 413, and the handler may respond otherwise
   end)
 end)
 
-t.test("trailers exist when the body was read, even in pieces, and are never among the headers", function()
+t.test("trailers are available when the body was read, even in pieces, and are never among the headers", function()
   local app = web.new()
   app:post("/:how", function(req)
     local before = next(req:trailers())
@@ -255,7 +255,7 @@ t.test("stream returns the pieces as they arrive", function()
   end)
 end)
 
-t.test("a handler that reads slowly slows the sender down", function()
+t.test("if the handler reads slowly, the sender has to wait", function()
   local app, gate, first = web.new { body = 2 ^ 40 }, {}, nil
   app:post("/", function(req)
     local total = 0
@@ -278,7 +278,7 @@ t.test("a handler that reads slowly slows the sender down", function()
         sent = sent + #piece
       end
     end)
-    -- The sender stops when the system's buffers are full.
+    -- The sender is blocked when the system's buffers are full.
     http.stalls(function() return first and sent end)
     t.ok(sent < 32 * 1024 * 1024, sent .. " bytes were accepted from a sender whose body is not read")
     collectgarbage()
@@ -327,19 +327,19 @@ t.test("100 Continue is sent when the body is first read, and not before", funct
   end)
 end)
 
-t.test("100 Continue is not sent if it has no effect", function()
+t.test("100 Continue is not sent if the client does not wait for it", function()
   http.with(echo(), function(open)
     local c = open()
-    -- The body has arrived already.
+    -- The body has already arrived.
     t.eq(c:ask(post("/", "Content-Length: 4", "Expect: 100-continue") .. "body").body, "body")
-    -- The body is refused.
+    -- The body is too long, so it is refused.
     t.eq(c:ask(post("/", "Content-Length: 4000", "Expect: 100-continue")).status, 413)
     t.ok(c:ended())
-    -- The handler does not read the body. The client may or may not send it, so the connection is closed.
+    -- The handler does not read the body. Whether the client sends it is unknown, so the connection is closed.
     c = open()
     local r = c:ask(post("/none", "Content-Length: 4", "Expect: 100-continue"))
     t.eq({ r.status, r.headers.connection }, { 404, "close" })
-    -- HTTP/1.0 does not have it.
+    -- HTTP/1.0 has no 100 Continue.
     c = open()
     c:send "POST / HTTP/1.0\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
     t.ok(c:silent(0.05))
@@ -387,12 +387,12 @@ t.test("the time of an upload is linear in its size, and other clients are serve
       t.eq(#c:response().body, math.tointeger(size))
       running = false
       while not stopped do loop.sleep(0.001) end
-      t.ok(answers >= megabytes, "another client had only " .. answers .. " answers meanwhile")
+      t.ok(answers >= megabytes, "another client got only " .. answers .. " answers meanwhile")
       return os.clock() - began
     end
     for _, chunked in ipairs { false, true } do
-      -- Each body is four times as long as the one before: at O(n²) the last takes sixteen times as long.
-      -- CPU time, which does not include other programs of the machine.
+      -- The large body is four times as long as the small one, so at O(n²) it would take sixteen times as long.
+      -- The test measures CPU time, which does not include the time of other processes.
       upload(1, chunked)
       local small, large = upload(2, chunked), upload(8, chunked)
       t.ok(large < small * 10 + 0.5, ("2 MB took %.2f s of CPU, 8 MB %.2f s"):format(small, large))

@@ -1,4 +1,4 @@
--- `web.compress`: which responses are compressed, for which clients, and how.
+-- `web.compress`: which responses are compressed, for which clients, and with which coding.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -8,7 +8,7 @@ local web = require "lio.webserver"
 
 local TEXT <const> = ("All work and no play makes Jack a dull boy.\n"):rep(100)
 
--- Serves `handler` at `/` with compression, and sends one request.
+-- Serves `handler` at `/` with compression, and sends one request. Returns the response.
 local function ask(handler, accept, opts)
   opts = opts or {}
   return http.once(function(app)
@@ -24,7 +24,7 @@ end
 
 local function text() return TEXT end
 
-t.test("a body is compressed in each coding that the client names", function()
+t.test("a body is compressed with any coding that the client names", function()
   for _, coding in ipairs { "gzip", "deflate", "br" } do
     local r = ask(text, coding)
     t.eq({ r.headers["content-encoding"], r.headers.vary }, { coding, "Accept-Encoding" })
@@ -33,7 +33,7 @@ t.test("a body is compressed in each coding that the client names", function()
   end
 end)
 
-t.test("Accept-Encoding is read with its qualities", function()
+t.test("the quality values of Accept-Encoding are obeyed", function()
   for accept, want in pairs {
     ["gzip, br"] = "br",
     ["gzip, deflate"] = "gzip",
@@ -63,7 +63,7 @@ t.test("Accept-Encoding is read with its qualities", function()
   t.is_nil(ask(text).headers["content-encoding"])
 end)
 
-t.test("every value of Accept-Encoding is understood, even after many different ones", function()
+t.test("every value of Accept-Encoding is parsed correctly, even after many different values", function()
   local app = web.new()
   app:use(web.compress())
   app:get("/", text)
@@ -107,7 +107,7 @@ t.test("lists, functions and pieces are compressed as well", function()
   end
 end)
 
-t.test("a long body in pieces arrives whole, for every size of the pieces", function()
+t.test("a long body in pieces of any size arrives whole", function()
   local piece = {}
   for i = 1, 3000 do piece[i] = tostring(i * 7919 % 10007) end
   piece = table.concat(piece, " ")
@@ -117,7 +117,7 @@ t.test("a long body in pieces arrives whole, for every size of the pieces", func
   t.ok(plain(r) == piece:rep(40))
 end)
 
-t.test("what was written can be decoded before the handler continues", function()
+t.test("the client can decode the written bytes before the handler continues", function()
   local app, go = web.new(), {}
   app:use(web.compress())
   app:get("/", function(_, res)
@@ -140,7 +140,7 @@ t.test("what was written can be decoded before the handler continues", function(
   end)
 end)
 
-t.test("responses that cannot or need not be compressed stay as they are, without Vary", function()
+t.test("responses that cannot or need not be compressed are not changed, and have no Vary", function()
   local same = {
     ["short"] = function() return ("x"):rep(1023) end,
     ["image"] = function() return 200, TEXT, { ["Content-Type"] = "image/png" } end,

@@ -1,9 +1,9 @@
--- The code of docs/webserver.md, docs/net.md and docs/http_client.md: it compiles, and the functions of an app, a
--- request, a response, the network and the client that it calls exist.
+-- The code of docs/webserver.md, docs/net.md and docs/http_client.md compiles, and the functions that it calls exist:
+-- those of apps, requests, responses, the network, the loop and the client.
 
 local t = require "tests.kit"
 
--- Returns the Lua blocks of a page, each with the number of its first line.
+-- Returns the Lua blocks of a page, each with its text and the number of its first line.
 local function blocks(page)
   local list, lines, first = {}, nil, nil
   local number = 0
@@ -33,7 +33,7 @@ local OWNERS <const> = {
   client = require "lio.http.client",
   http = require "lio.http.client",
 }
--- The names that have another meaning in the code of a page.
+-- Names of `OWNERS` that have another meaning in the code of a page.
 local OTHERS <const> = { ["docs/net.md"] = { client = true }, ["docs/http_client.md"] = { res = true, web = true } }
 
 for _, page in ipairs { "docs/webserver.md", "docs/net.md", "docs/http_client.md" } do

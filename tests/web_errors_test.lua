@@ -1,4 +1,4 @@
--- Handlers that raise: the response, the entry in the log, and the connection afterwards.
+-- Handlers that raise an error: the response, the entry in the log, and the connection afterwards.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -6,7 +6,8 @@ local web = require "lio.webserver"
 
 local HTML <const> = { "Accept: text/html,application/xhtml+xml,*/*;q=0.8" }
 
--- Returns the response to GET / of an app with this handler, and the log. `fields`: lines of the request's head.
+-- Returns an app's response to GET / and its log. The app has the route `handler`, and is passed to `prepare`; `fields`
+-- are header lines of the request.
 local function failing(handler, options, prepare, fields)
   local app, response = web.new(options), nil
   app:get("/", handler)
@@ -16,13 +17,13 @@ local function failing(handler, options, prepare, fields)
     http.with(app, function(open)
       local c = open()
       response = c:request("GET", "/", fields)
-      t.eq(c:request("GET", "/next").body, "next", "the connection goes on")
+      t.eq(c:request("GET", "/next").body, "next", "the connection stays open")
     end)
   end)
   return response, log
 end
 
-t.test("an error is a 500 without details, and a traceback in the log", function()
+t.test("for an error the response is 500 without details, and the log has a traceback", function()
   local function culprit() error "secret" end
   local r, log = failing(function() culprit() end)
   t.eq({ r.status, r.body, r.headers["content-type"] },
@@ -32,7 +33,7 @@ t.test("an error is a 500 without details, and a traceback in the log", function
   t.ok(log:find "stack traceback:.*culprit", log)
 end)
 
-t.test("fields and body that the handler had set are not part of the response to its error", function()
+t.test("headers and a body that the handler had set are not part of the response to its error", function()
   local r = failing(function(_, res)
     res:status(201):header("X-Secret", "1"):json { 1 }
     error "x"
@@ -40,7 +41,7 @@ t.test("fields and body that the handler had set are not part of the response to
   t.eq({ r.status, r.headers["x-secret"], r.headers["content-type"] }, { 500, nil, "text/plain; charset=utf-8" })
 end)
 
-t.test("debug = true shows a page with the traceback, escaped", function()
+t.test("with debug = true the response is a page with the escaped traceback", function()
   local r = failing(function() error "<script>&\"" end, { debug = true }, nil, HTML)
   t.eq({ r.status, r.headers["content-type"] }, { 500, "text/html; charset=utf-8" })
   t.ok(r.body:find("&lt;script&gt;&amp;&quot;", 1, true), r.body)
@@ -50,7 +51,7 @@ end)
 
 t.test("the page shows the lines around the error, and the headers except for secrets", function()
   local r
-  local secret = ("hsuh"):reverse() -- reversed, as the page shows this line
+  local secret = ("hsuh"):reverse() -- reversed, because the page shows this line
   http.logged(function()
     local app = web.new { debug = true }
     app:get("/", function() error "here <it> is" end) -- the line of the error
@@ -69,7 +70,7 @@ t.test("the page shows the lines around the error, and the headers except for se
   t.ok(r.body:find("GET /?&lt;b&gt;&#39;", 1, true))
   t.eq(r.headers["cache-control"], "no-store")
   local _, around = r.body:gsub("<span><i>", "")
-  t.eq(around, 10, "five lines before, and five behind")
+  t.eq(around, 10, "five lines before the error, and five after it")
   t.ok(r.body:find("<dt>authorization</dt><dd><em>hidden</em></dd>", 1, true))
 end)
 
@@ -86,13 +87,13 @@ t.test("a client that does not request HTML gets the traceback as plain text", f
   t.eq(r.headers["content-type"], "text/html; charset=utf-8")
 end)
 
-t.test("text from a client does not choose the file whose lines the page shows", function()
-  local path, content = os.tmpname(), ("elif a fo"):reverse() -- reversed, as the page shows this line
+t.test("a client's text cannot select the file whose lines the page shows", function()
+  local path, content = os.tmpname(), ("elif a fo"):reverse() -- reversed, because the page shows this line
   local file = assert(io.open(path, "w"))
   file:write(content)
   file:close()
   for _, text in ipairs { path .. ":1: no", "x\nstack traceback:\n\t" .. path .. ":1: in x" } do
-    -- Like `error(req.query.x, 0)`.
+    -- A handler that calls `error(req.query.x, 0)` raises a text that the client has chosen.
     local r = failing(function() error(text, 0) end, { debug = true }, nil, HTML)
     t.eq(r.headers["content-type"], "text/html; charset=utf-8")
     t.is_nil(r.body:find(content, 1, true))
@@ -144,7 +145,7 @@ t.test("any value can be raised, and is described in the log", function()
   t.ok(log:find "nil", log)
 end)
 
-t.test("a raised table is shown with its content, to a depth, so that a cycle ends", function()
+t.test("a raised table is shown with its content, down to a fixed depth, even if it has a cycle", function()
   local cycle = { code = 7 }
   cycle.self = cycle
   local many = {}
@@ -166,7 +167,7 @@ t.test("a raised table is shown with its content, to a depth, so that a cycle en
   end
 end)
 
-t.test("control characters of a raised value are escaped in the log, so that it cannot begin a line", function()
+t.test("the log escapes control characters of a raised value, so that the value cannot begin a line", function()
   local r, log = failing(function()
     error("a\nlio: serving\r\27[2J\tb\127\0\u{9b}c\u{e9}", 0)
   end)
@@ -176,7 +177,7 @@ t.test("control characters of a raised value are escaped in the log, so that it 
   t.eq(log:match "^[^\n]*", [[lio: error in GET /: (error object is a table: { "x\ny" })]])
 end)
 
-t.test("another error of a handler whose body was refused is a 500, and logged", function()
+t.test("if a handler whose body was refused raises another error, it is logged, and the response is 500", function()
   local app, wrong = web.new { body = 10 }, nil
   local handlers = {
     ["/index"] = function(req) return req:json().name end,
@@ -209,7 +210,7 @@ t.test("another error of a handler whose body was refused is a 500, and logged",
   end
 end)
 
-t.test("if the handler passes on the refusal of its body, the status stays, and it is not logged", function()
+t.test("if the handler raises the refusal of its body again, the status stays, and nothing is logged", function()
   local app = web.new { body = 10 }
   app:post("/assert", function(req) return assert(req:json()) end)
   app:post("/error", function(req)
@@ -254,7 +255,7 @@ t.test("an error in on_file is logged once, with the place where it was raised",
   t.eq(select(2, log:gsub("stack traceback", "")), 1)
 end)
 
-t.test("an on_error that sets no status responds with 500; without a response, the server's is sent", function()
+t.test("if on_error sets no status, it is 500; if on_error sends no response, the server's 500 is sent", function()
   local r = failing(function() error "x" end, nil, function(app) app:on_error(function() return "sorry" end) end)
   t.eq({ r.status, r.body }, { 500, "sorry" })
   r = failing(function() error "x" end, nil, function(app)
@@ -263,7 +264,7 @@ t.test("an on_error that sets no status responds with 500; without a response, t
   t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" })
 end)
 
-t.test("on_error responds in place of the 500, with the raised value", function()
+t.test("on_error gets the raised value and responds instead of the server", function()
   local raised = { status = 409, text = "conflict" }
   local seen
   local r, log = failing(function() error(raised) end, nil, function(app)
@@ -275,17 +276,17 @@ t.test("on_error responds in place of the 500, with the raised value", function(
   end)
   t.eq({ r.status, r.body, r.headers["x-error"] }, { 409, "conflict", "1" })
   t.eq(seen, { true, "/", true })
-  t.ok(log:find "error in GET /", "it is logged all the same")
+  t.ok(log:find "error in GET /", "the error is still logged")
 end)
 
-t.test("on_error gets a raised string with its place and without traceback", function()
+t.test("on_error gets a raised string with its position and without a traceback", function()
   local r = failing(function() error "oops" end, nil, function(app)
     app:on_error(function(err) return 500, err end)
   end)
   t.ok(r.body:find "^%S*web_errors_test.lua:%d+: oops$", r.body)
 end)
 
-t.test("an error or a wrong result of on_error is logged as well, and the response is 500", function()
+t.test("an error or a wrong result of on_error is logged too, and the response is 500", function()
   for _, f in ipairs { function() error "second" end, function() return true end } do
     local r, log = failing(function() error "first" end, nil, function(app) app:on_error(f) end)
     t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" })
@@ -293,7 +294,7 @@ t.test("an error or a wrong result of on_error is logged as well, and the respon
   end
 end)
 
-t.test("an error after the response has begun cuts the connection, so that the client notices it", function()
+t.test("after an error in a started response the connection ends, so that the client detects it", function()
   local app = web.new()
   app:get("/", function(_, res)
     res:write "part"
@@ -321,7 +322,7 @@ t.test("an error after the response has begun cuts the connection, so that the c
   end
 end)
 
-t.test("responses that were finished before the error are sent", function()
+t.test("responses that were complete before the error are sent", function()
   local app = web.new()
   app:get("/ok", function() return "ok" end)
   app:get("/", function(_, res)
@@ -355,7 +356,7 @@ t.test("an error in a stream that the client has closed is not logged", function
   t.eq(log, "")
 end)
 
-t.test("an error after take_over is logged, and nothing is sent into the connection", function()
+t.test("an error after take_over is logged, and nothing is sent on the connection", function()
   local app = web.new()
   app:get("/", function(req)
     local c <close> = req:take_over()
@@ -372,7 +373,7 @@ t.test("an error after take_over is logged, and nothing is sent into the connect
   t.ok(log:find "after", log)
 end)
 
-t.test("a constraint that raises at a request is a 500", function()
+t.test("if a constraint raises during a request, the response is 500", function()
   local app = web.new()
   app:get("/x/:a<b[>", function() return "x" end)
   app:get("/y", function() return "y" end)
@@ -385,7 +386,7 @@ t.test("a constraint that raises at a request is a 500", function()
   end)
 end)
 
-t.test("not_found responds for paths without a route, like a handler", function()
+t.test("not_found responds to requests for paths without a route, as a handler does", function()
   local app = web.new()
   app:get("/", function() return "x" end)
   app:not_found(function(req, res)
@@ -396,7 +397,7 @@ t.test("not_found responds for paths without a route, like a handler", function(
     local c = open()
     local r = c:request("GET", "/nope")
     t.eq({ r.status, r.body, r.headers["x-missing"] }, { 404, '{"missing":"/nope"}', "/nope" })
-    t.eq(c:request("POST", "/", nil, "").status, 405, "another method is no missing path")
+    t.eq(c:request("POST", "/", nil, "").status, 405, "a path with another method is not missing")
   end)
 end)
 

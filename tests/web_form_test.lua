@@ -1,4 +1,4 @@
--- Forms with files: fields, files in temporary files or streamed, limits, and malformed forms. Needs /proc.
+-- Forms with files: fields, files that are stored or streamed, limits, and malformed forms. Needs /proc.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -12,7 +12,7 @@ local function read_file(path)
   return f:read "a"
 end
 
--- Returns a part as browsers write it; `filename` nil for a field.
+-- Returns a part as browsers write it. If `filename` is nil, the part is a field.
 local function part(name, data, filename, kind)
   return table.concat {
     "--B\r\nContent-Disposition: form-data; name=\"", name, '"',
@@ -24,7 +24,7 @@ end
 
 local function form(...) return table.concat { ... } .. "--B--\r\n" end
 
--- Posts a form to a handler, and returns the response.
+-- Sends a form to an app with the route `handler`. Returns the response.
 local function post(handler, body, options, fields)
   local app, response = web.new(options), nil
   app:post("/", handler)
@@ -34,7 +34,7 @@ local function post(handler, body, options, fields)
   return response
 end
 
--- Calls `check(fields, files, status)` with the results of `req:form(opts)` for a body.
+-- Sends the form `body`, and calls `check` with the results of `req:form(opts)`.
 local function read(body, opts, check)
   local checked
   local logged = http.logged(function()
@@ -48,7 +48,7 @@ local function read(body, opts, check)
   t.ok(checked, logged)
 end
 
--- Returns the status and the text with which a form is refused.
+-- Sends the form `body`, which must be refused. Returns the status, the message of `req:form(opts)`, and the response.
 local function refused(body, opts, fields)
   local got
   local r = post(function(req)
@@ -59,22 +59,22 @@ local function refused(body, opts, fields)
   return r.status, got[2], r
 end
 
--- Longer than a file that is kept in memory.
+-- Too long for a file that is kept in memory.
 local BIG <const> = ("b"):rep(16 * 1024 + 1)
 
--- How many open descriptors this process has, without sockets, pipes and similar: mostly temporary files.
+-- Returns the number of open temporary files of this process.
 local function open_files()
   local count = 0
   for fd in pairs((t.descriptors())) do
     local info = read_file("/proc/self/fdinfo/" .. fd)
     if info:match "flags:%s*%d+" and tonumber(info:match "flags:%s*(%d+)", 8) & tonumber("020000000", 8) ~= 0 then
-      count = count + 1 -- a file without a name (O_TMPFILE)
+      count = count + 1 -- a file that was opened with O_TMPFILE
     end
   end
   return count
 end
 
-t.test("fields are strings, lists if repeated, in the bytes that were sent", function()
+t.test("fields are strings of the bytes that were sent; the values of a repeated field are a list", function()
   local body = form(part("a", "one"), part("b", ""), part("a", "two\r\n--\r\n"), part("ü", "\0\255"), part("a", "3"))
   read(body, nil, function(fields, files)
     t.eq(fields, { a = { "one", "two\r\n--\r\n", "3" }, b = "", ["ü"] = "\0\255" })
@@ -82,7 +82,7 @@ t.test("fields are strings, lists if repeated, in the bytes that were sent", fun
   end)
 end)
 
-t.test("files are in temporary files, in a list in order and by name", function()
+t.test("files are stored in temporary files, and listed in order and by name", function()
   local body = form(part("x", "field"), part("f", "first", "a.txt"), part("g", "second", "b.png", "image/png"),
     part("f", "", "c.txt"))
   read(body, nil, function(fields, files)
@@ -99,14 +99,14 @@ t.test("files are in temporary files, in a list in order and by name", function(
     t.eq(read_file(f.path), "first")
     local handle <close> = f:open()
     t.eq(handle:read "a", "first")
-    t.eq(t.run("cat " .. t.quote(f.path)).out, "first", "other programs reach it, too")
+    t.eq(t.run("cat " .. t.quote(f.path)).out, "first", "other programs can open the path")
     local pieces = {}
     for piece in f:stream() do pieces[#pieces + 1] = piece end
     t.eq(pieces, { "first" })
   end)
 end)
 
-t.test("a file input without a chosen file is not a file", function()
+t.test("a file input for which the user has chosen no file is ignored", function()
   read(form(part("f", "", ""), part("x", "1")), nil, function(fields, files)
     t.eq({ fields, files }, { { x = "1" }, {} })
   end)
@@ -119,7 +119,7 @@ t.test("a form may have no parts", function()
   read("--B--\r\n", nil, function(fields, files) t.eq({ fields, files }, { {}, {} }) end)
 end)
 
-t.test("names are read as browsers and curl write them", function()
+t.test("names are decoded as browsers and curl encode them", function()
   local sent = { 'a\\"b', "a%22b", "Größe.txt", "C:\\dir\\x.txt" }
   local want = { 'a"b', 'a"b', "Größe.txt", "C:\\dir\\x.txt" }
   for i, filename in ipairs(sent) do
@@ -151,11 +151,11 @@ t.test("a form may arrive byte by byte", function()
     for byte in body:gmatch "." do c:send("1\r\n", byte, "\r\n") end
     c:send "0\r\n\r\n"
     t.eq(c:response().body, "one\r\n--C\rtwo\r\n-6")
-    t.eq(c:request("POST", "/", { KIND }, body).status, 200, "the connection goes on")
+    t.eq(c:request("POST", "/", { KIND }, body).status, 200, "the connection stays open")
   end)
 end)
 
-t.test("a form can be read twice, even after the body", function()
+t.test("a form can be read twice, even if the body was read before", function()
   local body = form(part("a", "1"), part("f", "x", "y"))
   local function twice(before)
     return post(function(req)
@@ -174,7 +174,7 @@ t.test("a form can be read twice, even after the body", function()
   t.eq(r.status, 413)
 end)
 
-t.test("a urlencoded form has no files, and its own limits", function()
+t.test("a urlencoded form has no files, and has its own limits", function()
   local kind = { "Content-Type: application/x-www-form-urlencoded" }
   t.eq(post(function(req)
     local fields, files = req:form()
@@ -202,7 +202,7 @@ t.test("on_file gets each file as it arrives, and nothing is stored", function()
   end)
 end)
 
-t.test("on_file may skip a file, even from the middle on, or keep it", function()
+t.test("on_file may keep a file, skip it, or skip the rest of it", function()
   local data = ("0123456789"):rep(50000)
   read(form(part("f", data, "skip"), part("f", data, "half"), part("f", "kept", "keep"), part("f", data, "read")), {
     on_file = function(p)
@@ -215,12 +215,12 @@ t.test("on_file may skip a file, even from the middle on, or keep it", function(
     t.eq({ files[1].size, files[3].size, files[4].size }, { 0, 4, #data })
     t.ok(files[2].size < #data)
     t.eq(files[3]:read(), "kept")
-    t.eq(files[1]:read(), "", "what was passed over is gone")
+    t.eq(files[1]:read(), "", "skipped bytes cannot be read")
     t.raises("keep: the part was read already", function() return files[1].path end)
   end)
 end)
 
-t.test("on_file is called before the rest of the file has arrived, and the server reads only for it", function()
+t.test("on_file is called before the whole file has arrived, and the server reads only as fast as on_file", function()
   local app, gate, first, total = web.new { body = 2 ^ 40 }, {}, nil, 0
   app:post("/", function(req)
     assert(req:form { on_file = function(p)
@@ -248,13 +248,13 @@ t.test("on_file is called before the rest of the file has arrived, and the serve
       c:send(tail)
     end)
     http.stalls(function() return first and sent end)
-    t.ok(sent < 32 * 1024 * 1024, sent .. " bytes were taken from a sender that nobody reads")
+    t.ok(sent < 32 * 1024 * 1024, sent .. " bytes were accepted from a sender whose file is not read")
     loop.wakeup(gate)
     t.eq(c:response().body, tostring(size))
   end)
 end)
 
-t.test("a file of many pieces is stored bit for bit", function()
+t.test("a file that arrives in many pieces is stored unchanged", function()
   local pieces = {}
   for i = 1, 3000 do pieces[i] = string.pack("<I4", i * 2654435761 & 0xffffffff):rep(256) .. "\r\n--b" end
   local data = table.concat(pieces)
@@ -272,12 +272,12 @@ t.test("a file of many pieces is stored bit for bit", function()
   end)
 end)
 
-t.test("move gives a file a name so that it stays, and replaces another file only with replace", function()
+t.test("move keeps a file under a name, and replaces another file only with the option replace", function()
   local dir = t.tmp()
   read(form(part("f", "new", "x"), part("g", "other", "y")), nil, function(_, files)
     t.eq(files.f:move(dir .. "/a"), true)
     t.eq(files.f.path, dir .. "/a")
-    t.eq(files.f:move(dir .. "/b"), true, "a second name")
+    t.eq(files.f:move(dir .. "/b"), true, "the file gets a second name")
     local ok, message, code = files.g:move(dir .. "/a")
     t.eq({ ok, code }, { nil, "exists" })
     t.ok(message:find "^move: ", message)
@@ -286,10 +286,10 @@ t.test("move gives a file a name so that it stays, and replaces another file onl
     t.eq(files.g:move(dir .. "/a", { replace = true }), true, "itself")
     ok, message, code = files.f:move(dir .. "/none/a")
     t.eq({ ok, code }, { nil, "not found" }, message)
-    t.eq(files.f:read(), "new", "it can be read still")
+    t.eq(files.f:read(), "new", "the file can still be read")
   end)
   t.eq({ read_file(dir .. "/a"), read_file(dir .. "/b") }, { "other", "new" })
-  t.eq(t.run("ls -A " .. t.quote(dir)).out, "a\nb\n", "nothing else is there")
+  t.eq(t.run("ls -A " .. t.quote(dir)).out, "a\nb\n", "the folder has no other files")
 end)
 
 t.test("move copies to another file system", function()
@@ -308,7 +308,7 @@ t.test("move copies to another file system", function()
   os.remove(target)
 end)
 
-t.test("temporary files are made in `dir`; a folder that does not exist is a 500 without details", function()
+t.test("temporary files are created in dir; if dir does not exist, the response is 500 without details", function()
   local dir = t.tmp()
   read(form(part("f", "x", "y")), { dir = dir }, function(_, files)
     t.eq(t.run("stat -c %d " .. dir .. "; stat -Lc %d " .. files.f.path).out:match "^(%d+)\n%1\n" ~= nil, true)
@@ -318,7 +318,7 @@ t.test("temporary files are made in `dir`; a folder that does not exist is a 500
   t.ok(reason:find "^store: ", reason)
 end)
 
-t.test("temporary files end with the request: after a response, an error, a refusal and a cut", function()
+t.test("temporary files are removed after a response, an error, a refusal, or when the client closes", function()
   local app, count = web.new(), nil
   app:post("/:how", function(req)
     local fields = req:form { parts = 3 }
@@ -349,7 +349,7 @@ t.test("temporary files end with the request: after a response, an error, a refu
   end)
 end)
 
-t.test("a handler that is killed ends its connection and its temporary files", function()
+t.test("if a handler is killed, its connection is closed and its temporary files are removed", function()
   local app, task = web.new(), nil
   app:post("/", function(req)
     assert(req:form())
@@ -357,7 +357,7 @@ t.test("a handler that is killed ends its connection and its temporary files", f
     loop.sleep(100)
   end)
   http.with(app, function(open, server)
-    -- The first request of a connection, and a later one, which another task serves.
+    -- Tests the first request of a connection, and a later request, which another task serves.
     for _, before in ipairs { 0, 1 } do
       local c = open()
       for _ = 1, before do t.eq(c:request("GET", "/").status, 405) end
@@ -375,7 +375,7 @@ t.test("a handler that is killed ends its connection and its temporary files", f
   end)
 end)
 
-t.test("after its request a part cannot be used, but files that were moved stay", function()
+t.test("after the request its parts cannot be used, but files that were moved stay", function()
   local kept
   post(function(req)
     local _, files = req:form()
@@ -389,7 +389,7 @@ t.test("after its request a part cannot be used, but files that were moved stay"
   kept:close()
 end)
 
--- Regression: a hundred small files of one form held a hundred descriptors until the end of the request.
+-- Regression: a hundred small files of one form kept a hundred descriptors open until the request ended.
 t.test("small files have no descriptor until their path is requested", function()
   local parts = {}
   for i = 1, 90 do parts[i] = part("f" .. i, "content " .. i, "name" .. i) end
@@ -400,7 +400,7 @@ t.test("small files have no descriptor until their path is requested", function(
     t.eq({ files.f90:read(), files.f90.size, files.limit.size }, { "content 90", 10, 16 * 1024 })
     t.eq(read_file(files.f7.path), "content 7")
     t.eq(open_files(), 1)
-    t.eq(files.f7:read(), "content 7", "also from the file")
+    t.eq(files.f7:read(), "content 7", "read works from the file too")
     local target = t.tmp() .. "/moved"
     t.eq(files.f8:move(target), true)
     t.eq(read_file(target), "content 8")
@@ -419,7 +419,7 @@ t.test("if a small file cannot be stored, its path is nil, and open returns the 
   end)
 end)
 
-t.test("close frees a temporary file early", function()
+t.test("close removes a temporary file early", function()
   read(form(part("f", BIG, "a")), nil, function(_, files)
     t.eq(open_files(), 1)
     files.f:close()
@@ -427,7 +427,7 @@ t.test("close frees a temporary file early", function()
   end)
 end)
 
-t.test("exceeding a limit is 413", function()
+t.test("a form that exceeds a limit is refused with 413", function()
   local two = form(part("a", "12345"), part("f", "12345", "x"))
   for name, value in pairs { body = 50, parts = 1, part_headers = 40, field = 4, fields = 5, file = 4, files = 0 } do
     t.eq(refused(two, { [name] = value }), 413, name)
@@ -437,7 +437,7 @@ t.test("exceeding a limit is 413", function()
   read(two, { body = #two, parts = 2, part_headers = 90, field = 5, fields = 6, file = 5, files = 1 }, function(fields)
     t.eq(fields, { a = "12345" })
   end)
-  t.eq(refused(two, 50), 413, "a number is a limit of the body")
+  t.eq(refused(two, 50), 413, "a number as options is the limit of the body")
   t.eq(post(function(req) req:form() end, two, { body = 50 }).status, 413, "the app's limit")
 end)
 
@@ -472,7 +472,7 @@ t.test("a client that waits for 100 Continue gets it when the form is read", fun
   end)
 end)
 
-t.test("a form that arrives too slowly is 408", function()
+t.test("a form that arrives too slowly is refused with 408", function()
   local app = web.new { body_time = 0.1, body_rate = 1000 }
   app:post("/", function(req) req:form() end)
   http.with(app, function(open)
@@ -506,7 +506,7 @@ t.test("other requests are served while a form is stored", function()
   end)
 end)
 
-t.test("a malformed form is 400, and the connection stays open", function()
+t.test("a malformed form is refused with 400, and the connection stays open", function()
   local app = web.new()
   app:post("/", function(req)
     local fields = req:form()
@@ -545,7 +545,7 @@ t.test("a handler that catches an error of a stream cannot continue to read a re
   t.eq({ caught, r.status }, { true, 413 })
 end)
 
-t.test("misuse raises and names the option", function()
+t.test("misuse raises an error that names the option", function()
   local function misuse(pattern, opts)
     post(function(req)
       t.raises(pattern, req.form, req, opts)

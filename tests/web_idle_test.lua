@@ -1,5 +1,5 @@
--- Idle time of keep-alive connections. The first test is a regression: the server's clock did not advance after the
--- start of the process, so that after one idle time every new connection was closed at once.
+-- The idle time of keep-alive connections. The first test is a regression: the server's clock stopped when the process
+-- had started. After one idle time, every new connection was closed at once.
 
 local t = require("tests.kit")
 local web = require "lio.webserver"
@@ -25,7 +25,7 @@ local function request(c)
   return line
 end
 
-t.test("a connection that is opened long after the start has its whole idle time", function()
+t.test("a connection that is opened long after the server's start may be idle for the whole idle time", function()
   serve({ keep_alive_time = 1.5 }, function(port)
     loop.sleep(1.6)
     local c = assert(net.connect("127.0.0.1", port))
@@ -39,7 +39,7 @@ t.test("each request restarts the idle time", function()
   serve({ keep_alive_time = 1.5 }, function(port)
     local c = assert(net.connect("127.0.0.1", port))
     for _ = 1, 5 do
-      loop.sleep(0.4) -- in total longer than the limit
+      loop.sleep(0.4) -- the sleeps together exceed the limit
       t.eq(request(c), "HTTP/1.1 200 OK")
     end
     c:close()
@@ -56,8 +56,8 @@ t.test("a connection without a request is closed after the idle time, without a 
   end)
 end)
 
--- Regression: the idle time counted from before the wait that the request ended, so a loop without other work closed a
--- connection early. The client is another process, which does not run this loop.
+-- Regression: the idle time counted from the time before the wait for the request, so a loop without other work
+-- closed a connection too early. The client is another process, so that it does not wake this loop.
 t.test("the idle time counts from the request, even if the loop slept before it", function()
   serve({ keep_alive_time = 2 }, function(port)
     local client = t.write(t.tmp() .. "/client.lua", ([[
@@ -77,7 +77,7 @@ t.test("the idle time counts from the request, even if the loop slept before it"
       print(lio.now() - begun)
     ]]):format(port))
     local child <close> = t.spawn(t.lio() .. " " .. t.quote(client))
-    loop.sleep(3.5) -- without other events and timers
+    loop.sleep(3.5) -- the loop has no other events and timers
     local seconds = tonumber(child:line())
     t.ok(seconds and seconds >= 1.9, "closed after " .. tostring(seconds) .. " s")
   end)

@@ -1,5 +1,5 @@
--- Limits in time and number: each limit ends its object, and nothing else.
--- Where a limit must not apply, the client stays a second below it, because the machine may be busy.
+-- Limits of times and numbers: when a limit is exceeded, only the request or connection that exceeds it ends.
+-- Clients that must not exceed a time limit stay a second below it, because the machine may be busy.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -17,19 +17,19 @@ local function app_with(options)
   return app
 end
 
--- The seconds that `f` takes.
+-- Returns the time that `f` takes, in seconds.
 local function lasts(f)
   local began = lio.now()
   f()
   return lio.now() - began
 end
 
--- Returns whether the time is as long as expected; a busy machine may take longer.
+-- Checks that `spent` is `want` seconds, or up to 2 s longer, because the machine may be busy. Raises if it is not.
 local function in_time(spent, want)
   return spent > want * 0.95 and spent < want + 2 or error(("took %.3f s, not %.3f"):format(spent, want), 2)
 end
 
-t.test("a head that is not complete within the header time is 408", function()
+t.test("if a head is not complete within the header time, the response is 408", function()
   http.with(app_with { header_time = 0.15 }, function(open)
     local c = open()
     c:send "GET / HTTP/1.1\r\n"
@@ -38,7 +38,7 @@ t.test("a head that is not complete within the header time is 408", function()
   end)
 end)
 
-t.test("a head that arrives byte by byte does not get more time", function()
+t.test("a head that arrives byte by byte does not extend the header time", function()
   http.with(app_with { header_time = 0.2 }, function(open)
     local c = open()
     local spent = lasts(function()
@@ -58,7 +58,7 @@ t.test("the header time of the second request counts from its first byte", funct
     local c = open()
     for _ = 1, 4 do
       c:send(GET:sub(1, 9))
-      loop.sleep(0.4) -- in total longer than the limit
+      loop.sleep(0.4) -- the sleeps together exceed the limit
       t.eq(c:ask(GET:sub(10), "GET").status, 200)
     end
   end)
@@ -75,7 +75,7 @@ t.test("the keep-alive time restarts after each request", function()
   http.with(app_with { keep_alive_time = 1.5 }, function(open)
     local c = open()
     for _ = 1, 4 do
-      loop.sleep(0.4) -- in total longer than the limit
+      loop.sleep(0.4) -- the sleeps together exceed the limit
       t.eq(c:ask(GET).status, 200)
     end
     t.ok(in_time(lasts(function() t.ok(c:ended()) end), 1.5))
@@ -95,7 +95,7 @@ t.test("a handler may take longer than every time limit", function()
   end)
 end)
 
-t.test("a body slower than the minimum rate is 408", function()
+t.test("if a body arrives more slowly than the minimum rate, the response is 408", function()
   http.with(app_with { body_time = 0.1, body_rate = 1000 }, function(open)
     local c = open()
     local spent = lasts(function()
@@ -113,19 +113,19 @@ t.test("a body slower than the minimum rate is 408", function()
   end)
 end)
 
-t.test("a body that keeps the minimum rate may take any time", function()
+t.test("a body that arrives at the minimum rate may take any time", function()
   http.with(app_with { body_time = 1, body_rate = 100 }, function(open)
     local c = open()
     c:send "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 250\r\n\r\n"
     for _ = 1, 10 do
       c:send(("x"):rep(25))
-      loop.sleep(0.12) -- in total longer than the time; each piece allows twice as much
+      loop.sleep(0.12) -- the sleeps together exceed body_time; each piece adds 0.25 s to it
     end
     t.eq(#c:response().body, 250)
   end)
 end)
 
-t.test("the time that a handler takes between two pieces does not count for the client", function()
+t.test("the time that a handler takes between two pieces does not count against the client's limit", function()
   local app = web.new { body_time = 1, body_rate = 1000000 }
   local asks = {}
   app:post("/", function(req)
@@ -148,7 +148,7 @@ t.test("the time that a handler takes between two pieces does not count for the 
   end)
 end)
 
-t.test("if the client does not send a body that was not read, its connection closes without a response", function()
+t.test("if the rest of an unread body does not arrive in time, the connection is closed", function()
   local app = web.new { body_time = 0.1 }
   app:post("/", function() return "done" end)
   http.with(app, function(open)
@@ -159,7 +159,7 @@ t.test("if the client does not send a body that was not read, its connection clo
   end)
 end)
 
-t.test("a connection serves the allowed number of requests, and the last response has Connection: close", function()
+t.test("a connection serves the allowed number of requests; the last response has Connection: close", function()
   http.with(app_with { requests = 3 }, function(open)
     local c = open()
     c:send(GET:rep(5))
@@ -170,7 +170,7 @@ t.test("a connection serves the allowed number of requests, and the last respons
   end)
 end)
 
-t.test("beyond the allowed number of connections, others wait until one ends", function()
+t.test("connections beyond the allowed number wait until another connection ends", function()
   http.with(app_with { connections = 2 }, function(open, server)
     local a, b = open(), open()
     t.eq(a:ask(GET).status, 200)
@@ -185,7 +185,7 @@ t.test("beyond the allowed number of connections, others wait until one ends", f
   end)
 end)
 
-t.test("limits are checked when the app is made", function()
+t.test("limits are checked when the app is created", function()
   t.raises("web.new: option 'boddy' is unknown %(did you mean 'body'%?%)", web.new, { boddy = 1 })
   t.raises("web.new: option 'body' must be a number from 0, got \"1\"", web.new, { body = "1" })
   t.raises("'debug' must be true or false, got 1", web.new, { debug = 1 })
@@ -204,8 +204,8 @@ t.test("limits may be infinite or fractions", function()
     end)
 end)
 
--- Regression: such requests kept their descriptors forever.
-t.test("requests without an end do not use up the descriptors of the server", function()
+-- Regression: incomplete requests kept their descriptors open forever.
+t.test("incomplete requests do not use up the descriptors of the server", function()
   local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 64; exec " .. t.lio() .. " " .. t.quote(
     t.write(t.tmp() .. "/server.lua", [[
       local app = require("lio.webserver").new { header_time = 0.1 }
@@ -220,7 +220,7 @@ t.test("requests without an end do not use up the descriptors of the server", fu
       c:send "GET / HTTP/1.1\r\nHost"
     end
     local fresh <close> = http.open(port)
-    t.eq(fresh:request("GET", "/").body, "alive", "while the others still hold on")
+    t.eq(fresh:request("GET", "/").body, "alive", "while the incomplete requests are open")
     for _, c in ipairs(held) do c:close() end
     for _ = 1, 100 do
       local c <close> = http.open(port)

@@ -1,4 +1,4 @@
--- `web.log`: the content of a line, when it is written, and that a client cannot forge one.
+-- `web.log`: the content of a line, when lines are written, and that a client cannot forge a line.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -11,7 +11,7 @@ local function read(path)
   return file:read "a"
 end
 
--- Serves an app with a log in `format` and the routes of `build`, runs `f(open)`, and returns the lines.
+-- Serves an app with a log in `format` and the routes of `build` while it runs `f(open)`. Returns the logged lines.
 local function logged(format, build, f)
   local lines, app = {}, web.new()
   local log = web.log { format = format, file = function(text)
@@ -26,7 +26,7 @@ end
 
 local DATE <const> = "%[%d%d/%a%a%a/%d%d%d%d:%d%d:%d%d:%d%d %+0000%]"
 
-t.test("a line of the Combined Log Format", function()
+t.test("a line has the Combined Log Format", function()
   local lines = logged("combined", function(app)
     app:get("/a", function() return "hello" end)
   end, function(open)
@@ -37,7 +37,7 @@ t.test("a line of the Combined Log Format", function()
     ' "GET /a%?q=1 HTTP/1%.1" 200 5 "http://x/" "tester/1%.0 %(x; y%)"$'), lines[1])
 end)
 
-t.test("a missing value and a length of 0 are a dash", function()
+t.test("a missing value and a length of 0 are logged as a dash", function()
   local lines = logged("combined", function(app)
     app:get("/", function() return 204 end)
   end, function(open)
@@ -48,7 +48,7 @@ t.test("a missing value and a length of 0 are a dash", function()
   t.ok(lines[2]:find '"HEAD /none HTTP/1.1" 404 %- "%-" "%-"$', lines[2])
 end)
 
-t.test("a client cannot end a field or a line", function()
+t.test("a client cannot send bytes that end a field or a line of the log", function()
   local lines = logged("combined", function(app)
     app:get("/*rest", function() return "x" end)
   end, function(open)
@@ -59,7 +59,7 @@ t.test("a client cannot end a field or a line", function()
     lines[1])
 end)
 
-t.test("a user that the program has set is logged, on one line and without blanks", function()
+t.test("a user that the program has set is logged in one word, even if it has spaces or line ends", function()
   local lines = logged("combined", function(app)
     app:get("/", function(req)
       req.user = "jo e\n"
@@ -69,7 +69,7 @@ t.test("a user that the program has set is logged, on one line and without blank
   t.ok(lines[1]:find "^127%.0%.0%.1 %- jo\\x20e\\x0A %[", lines[1])
 end)
 
-t.test("a line as JSON", function()
+t.test("a line may be JSON", function()
   local lines = logged("json", function(app)
     app:get("/", function(req)
       req.request_id = "r1"
@@ -86,7 +86,7 @@ t.test("a line as JSON", function()
     remote = "127.0.0.1", agent = 'x"y\\xFF', request_id = "r1" })
 end)
 
-t.test("a function formats its own line, or none", function()
+t.test("a function may format the line, or return nil to omit it", function()
   local lines = logged(function(entry, req, res)
     t.eq({ req.path, res:sent() }, { entry.path, entry.status, entry.bytes, false })
     return entry.path ~= "/quiet" and entry.status .. " " .. entry.path or nil
@@ -101,7 +101,7 @@ local function short(entry)
   return ("%s %s %s %s%s"):format(entry.method, entry.path, entry.status, entry.bytes, entry.aborted and " cut" or "")
 end
 
-t.test("streams, long bodies, HEAD, errors, 404 and 405 are logged with the bytes that were sent", function()
+t.test("streams, long bodies, HEAD, errors, 404 and 405 are logged with the number of sent bytes", function()
   local lines
   http.logged(function()
     lines = logged(short, function(app)
@@ -126,7 +126,7 @@ t.test("streams, long bodies, HEAD, errors, 404 and 405 are logged with the byte
   })
 end)
 
-t.test("pipelined requests are logged in order, each with its own bytes", function()
+t.test("pipelined requests are logged in order, each with its own number of bytes", function()
   local lines = logged(short, function(app)
     app:get("/:n", function(req) return ("x"):rep(tonumber(req.params.n)) end)
   end, function(open)
@@ -136,7 +136,7 @@ t.test("pipelined requests are logged in order, each with its own bytes", functi
   t.eq(lines, { "GET /1 200 1", "GET /20 200 20", "GET /300 200 300" })
 end)
 
-t.test("a response that its client has cut short counts the bytes that were sent, and is marked as aborted", function()
+t.test("if the client closes during a response, the line has the sent bytes and is marked as aborted", function()
   local done, app, entry = {}, web.new(), nil
   app:use(web.log { file = function() end, format = function(e)
     entry = e
@@ -156,7 +156,7 @@ t.test("a response that its client has cut short counts the bytes that were sent
   end)
 end)
 
-t.test("lines are kept for a while and written together", function()
+t.test("lines are buffered for a time and written together", function()
   local writes, app = {}, web.new()
   local written = {}
   app:use(web.log { format = short, file = function(text)
@@ -170,13 +170,13 @@ t.test("lines are kept for a while and written together", function()
     t.ok(#writes <= 1)
     while #table.concat(writes) < 20 * #"GET / 200 1\n" do loop.wait(written) end
     t.eq(table.concat(writes), ("GET / 200 1\n"):rep(20))
-    -- The time starts again with the next line.
+    -- The next line starts the time again.
     c:request("GET", "/")
     while #table.concat(writes) < 21 * #"GET / 200 1\n" do loop.wait(written) end
   end)
 end)
 
-t.test("many lines are written before the time has passed", function()
+t.test("if the buffer is full, lines are written before the time has passed", function()
   local size, app = 0, web.new()
   app:use(web.log { format = function() return ("x"):rep(40000) end, file = function(text) size = size + #text end })
   app:get("/", function() return "x" end)
@@ -199,12 +199,12 @@ t.test("a stop loses no line", function()
     loop.fork(server.stop, server, 10)
     while not server.stopping or not loop.wakeup(go) do loop.sleep(0) end
     t.eq(c:response("GET").body, "x")
-    -- Written now, not after the time.
+    -- The stop writes the line at once.
     t.eq(table.concat(lines), "GET /slow 200 1\n")
   end)
 end)
 
-t.test("lines are appended to a file, which is reopened by its name after it was moved", function()
+t.test("lines are appended to a file, and after the file was renamed, reopen opens a new file", function()
   local path = t.tmp() .. "/access.log"
   t.write(path, "before\n")
   local app = web.new()
@@ -224,7 +224,7 @@ t.test("lines are appended to a file, which is reopened by its name after it was
   t.eq(read(path), "GET /3 200 1\n")
 end)
 
-t.test("reopening leaks no descriptor, and keeps the old file if there is no new one", function()
+t.test("reopen leaks no descriptor, and keeps the old file if the new file cannot be opened", function()
   local folder = t.tmp()
   local log <close> = web.log { file = folder .. "/log" }
   local _, before = t.descriptors()
@@ -265,7 +265,7 @@ t.test("each line has the time at which its request arrived", function()
   t.eq(json.decode(lines[4]).time, "1970-01-02T00:00:00.750Z")
 end)
 
-t.test("a writer that fails again after a success is reported again; one that raises harms nothing else", function()
+t.test("a writer that raises does not affect requests, and is reported again after a success", function()
   local app, fails = web.new(), true
   local log = web.log { format = short, file = function() if fails then error("no more", 0) end end }
   app:use(log)
@@ -300,7 +300,7 @@ t.test("a writer that fails is reported once, and requests are still answered", 
   t.eq(text, "lio: access log: disk full\n")
 end)
 
-t.test("a format that raises loses only its line", function()
+t.test("if the format raises, only the line is lost", function()
   local app = web.new()
   app:use(web.log { format = function() error "bad format" end, file = function() end })
   app:get("/", function() return "x" end)

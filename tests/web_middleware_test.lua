@@ -1,4 +1,4 @@
--- Middleware: what runs around handlers, in which order, and what it can change.
+-- Middleware: for which requests it runs, in which order, and what it can change.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -12,7 +12,7 @@ local function ask(app, target, method)
   return response
 end
 
-t.test("middleware runs in the order of use, around the handler", function()
+t.test("middleware runs around the handler, in the order of the calls of use", function()
   local app, order = web.new(), {}
   for i = 1, 3 do
     app:use(function(_, _, next)
@@ -49,14 +49,14 @@ t.test("a prefix may end in a slash", function()
   t.eq(ask(app, "/ab").body, "x")
 end)
 
-t.test("without next the handler does not run, and middleware responds", function()
+t.test("if middleware does not call next, the handler does not run, and middleware responds", function()
   local app, ran = web.new(), false
   app:use(function(req) return req.headers.authorization and 200 or 401, "who?" end)
   app:get("/", function() ran = true end)
   t.eq({ ask(app).status, ran }, { 401, false })
 end)
 
-t.test("after next the response can be read and changed", function()
+t.test("after next, middleware can read and change the response", function()
   local app, seen = web.new(), nil
   app:use(function(_, res, next)
     next()
@@ -70,7 +70,7 @@ t.test("after next the response can be read and changed", function()
   t.eq({ r.status, r.body, r.headers["x-a"], r.headers["x-b"] }, { 201, "BODY", "changed", "added" })
 end)
 
-t.test("a result of middleware replaces the response; returning next changes nothing", function()
+t.test("a result of middleware replaces the response; returning the results of next changes nothing", function()
   local app = web.new()
   app:use("/replace", function(_, _, next) next() return 202, "mine" end)
   app:use("/pass", function(_, _, next) return next() end)
@@ -100,7 +100,7 @@ t.test("middleware also runs for 404, 405 and OPTIONS", function()
   t.eq(seen, { 404, 405, 204 })
 end)
 
-t.test("code after next runs if the handler has raised, and finds the response and the error", function()
+t.test("code after next runs even if the handler has raised, and can read the response and the error", function()
   local app, seen = web.new { debug = true }, nil
   app:use(function(_, res, next)
     next()
@@ -117,7 +117,7 @@ t.test("code after next runs if the handler has raised, and finds the response a
     r = ask(app, "/retry")
     t.eq({ r.status, r.body, r.headers["x-after"] }, { 503, "later", "1" })
   end)
-  t.eq(select(2, log:gsub("lio: error in", "")), 2, "each is logged once")
+  t.eq(select(2, log:gsub("lio: error in", "")), 2, "each error is logged once")
 end)
 
 t.test("after an error, the headers that middleware has set stay, except for those of the body", function()
@@ -180,7 +180,7 @@ t.test("each of several handlers of a route continues after next, like middlewar
   end)
 end)
 
-t.test("after an error in a response that has begun, the connection ends, and code after next runs", function()
+t.test("after an error in a started response, the connection ends, and code after next runs", function()
   local app, after = web.new(), 0
   app:use(function(_, _, next)
     next()
@@ -202,7 +202,7 @@ t.test("after an error in a response that has begun, the connection ends, and co
   t.eq(select(2, log:gsub("halfway", "")), 1)
 end)
 
-t.test("an error in middleware is 500, before and after next", function()
+t.test("for an error in middleware, before or after next, the response is 500", function()
   for _, late in ipairs { false, true } do
     local app = web.new()
     app:use(function(_, _, next)
@@ -215,7 +215,7 @@ t.test("an error in middleware is 500, before and after next", function()
   end
 end)
 
-t.test("handlers below middleware may write in pieces and take over connections", function()
+t.test("handlers with middleware around them may write in pieces and take over connections", function()
   local app, after = web.new(), 0
   app:use(function(_, _, next) next() after = after + 1 end)
   app:get("/write", function(_, res)
@@ -236,7 +236,7 @@ t.test("handlers below middleware may write in pieces and take over connections"
   t.eq(after, 2)
 end)
 
-t.test("middleware reads the parameters of the route", function()
+t.test("middleware can read the parameters of the route", function()
   local app = web.new()
   app:use(function(req, res, next) res:header("X-Id", req.params.id or "none") next() end)
   app:get("/users/:id", function() return "x" end)

@@ -1,10 +1,11 @@
--- `app:mount`: apps below a prefix of another app.
+-- `app:mount`: an app that serves the paths below a prefix of another app.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"
 
--- Requests each target over one connection. Returns a list of "status body".
+-- Requests each target on one connection. Returns the responses as a list of strings, each with the status and the
+-- body.
 local function ask(app, targets, method)
   local answers = {}
   http.with(app, function(open)
@@ -21,7 +22,7 @@ local function where(req)
   return ("%s|%s|%s"):format(req.base, req.path, req.original_path)
 end
 
-t.test("the routes of a mounted app are below the prefix, and req.path is without it", function()
+t.test("the routes of a mounted app are below the prefix, and req.path does not include the prefix", function()
   local app, inner = web.new(), web.new()
   inner:get("/", where):get("/list", where):get("/:id/x", function(req) return where(req) .. req.params.id end)
   app:mount("/api", inner)
@@ -49,14 +50,14 @@ t.test("a prefix may have parameters and constraints", function()
     { "200 /users/42|42|a/b", "404 Not Found", "200 /users/42|42|c" })
 end)
 
-t.test("an escaped slash in a parameter of the prefix does not move the path", function()
+t.test("an escaped slash in a parameter of the prefix is not a separator of the path", function()
   local app, inner = web.new(), web.new()
   inner:get("/x", where)
   app:mount("/:name", inner)
   t.eq(ask(app, { "/a%2Fb/x" }), { "200 /a/b|/x|/a/b/x" })
 end)
 
-t.test("mounts nest, and the middleware of each app runs for the routes in it", function()
+t.test("mounts may be nested, and the middleware of each app runs for the routes inside the app", function()
   local app, middle, inner, order = web.new(), web.new(), web.new(), {}
   for name, one in pairs { app = app, middle = middle, inner = inner } do
     one:use(function(req, _, next)
@@ -78,7 +79,7 @@ t.test("mounts nest, and the middleware of each app runs for the routes in it", 
   t.eq(#order, 6)
 end)
 
-t.test("a prefix of use is relative in a mounted app", function()
+t.test("in a mounted app, the prefix of use is relative to the mount", function()
   local app, inner = web.new(), web.new()
   inner:use("/admin", function() return 403, "no" end)
   inner:get("/*rest", function() return "yes" end)
@@ -86,7 +87,7 @@ t.test("a prefix of use is relative in a mounted app", function()
   t.eq(ask(app, { "/in/admin/x", "/in/open", "/in/in/admin" }), { "403 no", "200 yes", "200 yes" })
 end)
 
-t.test("a route that is added after the mount is found", function()
+t.test("routes that are added after the mount are found", function()
   local app, inner, leaf = web.new(), web.new(), web.new()
   app:mount("/a", inner)
   inner:get("/late", where)
@@ -95,7 +96,7 @@ t.test("a route that is added after the mount is found", function()
   t.eq(ask(app, { "/a/late", "/a/b/later" }), { "200 /a|/late|/a/late", "200 /a/b|/later|/a/b/later" })
 end)
 
-t.test("404, 405 and OPTIONS take all apps into account", function()
+t.test("404, 405 and OPTIONS depend on the routes of all apps", function()
   local app, inner = web.new(), web.new()
   app:put("/api/thing", function() return "put" end)
   inner:get("/thing", function() return "get" end):post("/thing", function() return "post" end)
@@ -154,7 +155,7 @@ t.test("not_found applies where a prefix's constraints are satisfied, even in ap
     { "404 inner", "404 Not Found", "404 late", "404 Not Found" })
 end)
 
-t.test("after next the middleware of each app finds its own paths, even after errors", function()
+t.test("after next, the middleware of each app sees its own paths again, even after errors", function()
   local app, inner, leaf = web.new(), web.new(), web.new()
   local seen = {}
   for name, one in pairs { app = app, inner = inner, leaf = leaf } do
@@ -177,7 +178,7 @@ t.test("after next the middleware of each app finds its own paths, even after er
   t.eq(seen.leaf, { "/boom", "/in/leaf", 503 })
 end)
 
-t.test("the innermost on_error responds, with the paths of its app", function()
+t.test("the innermost on_error responds, and sees the paths of its app", function()
   local app, inner, leaf = web.new(), web.new(), web.new()
   local function boom() error("boom", 0) end
   leaf:get("/boom", boom)
@@ -191,14 +192,14 @@ t.test("the innermost on_error responds, with the paths of its app", function()
   t.eq(got, { "500 boom /boom", "500 boom /leaf/boom", "500 app boom /bare/boom" })
 end)
 
-t.test("a tail is empty at the prefix itself", function()
+t.test("for the prefix itself, the tail of a route is empty", function()
   local app, inner = web.new(), web.new()
   inner:get("/*rest", function(req) return "[" .. req.params.rest .. "]" end)
   app:mount("/p", inner)
   t.eq(ask(app, { "/p", "/p/", "/p/a/b" }), { "200 []", "200 []", "200 [a/b]" })
 end)
 
-t.test("one app can be mounted twice, and two apps at one prefix", function()
+t.test("one app can be mounted twice, and two apps can be mounted at one prefix", function()
   local app, a, b = web.new(), web.new(), web.new()
   a:get("/a", where)
   b:get("/b", where)

@@ -1,5 +1,5 @@
--- RFC 9112 as the server implements it: versions, connections, pipelining, targets. Requests that it refuses are in
--- web_refusals_test.lua.
+-- RFC 9112 as the server implements it: versions, connections, pipelining, targets. web_refusals_test.lua tests the
+-- requests that the server refuses.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -12,7 +12,7 @@ local function app_of_names()
   return app
 end
 
-t.test("HTTP/1.1 keeps the connection open, without a field that says so", function()
+t.test("HTTP/1.1 keeps the connection open, and the response has no Connection field", function()
   http.with(app_of_names(), function(open)
     local c = open()
     for i = 1, 5 do
@@ -22,7 +22,7 @@ t.test("HTTP/1.1 keeps the connection open, without a field that says so", funct
   end)
 end)
 
-t.test("Connection: close is obeyed and confirmed, alone or in a list", function()
+t.test("Connection: close, alone or in a list, is obeyed and confirmed", function()
   http.with(app_of_names(), function(open)
     for _, value in ipairs { "close", "Close", "x-foo, close", "close, te" } do
       local c = open()
@@ -41,7 +41,7 @@ t.test("requests after Connection: close are not answered", function()
   end)
 end)
 
-t.test("HTTP/1.0 closes unless the client requests keep-alive", function()
+t.test("an HTTP/1.0 connection is closed unless the client requests keep-alive", function()
   http.with(app_of_names(), function(open)
     local c = open()
     local r = c:ask "GET /a HTTP/1.0\r\n\r\n"
@@ -55,7 +55,7 @@ t.test("HTTP/1.0 closes unless the client requests keep-alive", function()
   end)
 end)
 
-t.test("pipelined requests are answered in order, with bodies among them", function()
+t.test("pipelined requests with and without bodies are answered in order", function()
   http.with(app_of_names(), function(open)
     local c = open()
     c:send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -86,7 +86,7 @@ t.test("a handler that waits delays later responses, and earlier ones are sent m
     t.eq(c:response().body, "slow")
     t.eq(c:response().body, "GET /3")
     c:send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n")
-    t.ok(c:silent(0.05), "the first sleeps, so the second says nothing")
+    t.ok(c:silent(0.05), "the second response is not sent before the first")
     loop.wakeup(gate)
     t.eq(c:response().body, "slow")
     t.eq(c:response().body, "GET /2")
@@ -126,7 +126,7 @@ t.test("thousands of pipelined requests are all answered, and other connections 
     c:send(("GET / HTTP/1.1\r\nHost: x\r\n\r\n"):rep(count))
     for _ = 1, count do t.eq(c:response().body, "x") end
     t.eq(other:response().body, "y")
-    t.ok(answered_at - asked_at < 300, "the other was answered after " .. answered_at - asked_at .. " more")
+    t.ok(answered_at - asked_at < 300, "the other client waited for " .. answered_at - asked_at .. " requests")
   end)
 end)
 
@@ -156,7 +156,7 @@ t.test("a request may arrive byte by byte", function()
   end)
 end)
 
-t.test("absolute-form targets are served by their path, with their host", function()
+t.test("a target in absolute form is served by its path and host", function()
   local app = web.new()
   app:any("/*rest", function(req) return req.path .. " " .. req.host .. " " .. (req.query.q or "") end)
   http.with(app, function(open)
@@ -171,7 +171,7 @@ t.test("absolute-form targets are served by their path, with their host", functi
   end)
 end)
 
-t.test("Host is required by HTTP/1.1, once and well formed; it may be empty", function()
+t.test("an HTTP/1.1 request must have one valid Host, which may be empty", function()
   http.with(app_of_names(), function(open)
     local function status(...)
       return open():ask(table.concat({ "GET / HTTP/1.1", ... }, "\r\n") .. "\r\n\r\n").status
@@ -189,7 +189,7 @@ t.test("Host is required by HTTP/1.1, once and well formed; it may be empty", fu
   end)
 end)
 
-t.test("an empty line before a request is skipped, because old clients send one", function()
+t.test("an empty line before a request is skipped, because old clients send such a line", function()
   http.with(app_of_names(), function(open)
     local c = open()
     t.eq(c:ask("\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n", "GET").body, "GET /a")
@@ -197,7 +197,7 @@ t.test("an empty line before a request is skipped, because old clients send one"
   end)
 end)
 
-t.test("a client that ends its side after a request gets the response", function()
+t.test("a client that shuts down its sending side after a request gets the response", function()
   local app, gate = web.new(), {}
   app:get("/", function() return "x" end)
   app:get("/slow", function() loop.wait(gate) return "slow" end)
@@ -228,7 +228,7 @@ t.test("a client that closes in the middle of a request leaks nothing", function
   end)
 end)
 
--- Regression: every connection was closed, without Connection: close.
+-- Regression: the server closed every connection, and sent no Connection: close.
 t.test("connections are kept alive until a request has Connection: close", function()
   http.with(http.echo_app(), function(open)
     local c = open()
@@ -238,7 +238,7 @@ t.test("connections are kept alive until a request has Connection: close", funct
   end)
 end)
 
--- Regression: the pipelined request became the body.
+-- Regression: the pipelined request was read as the body.
 t.test("a POST without a length has no body; the bytes after its head are the next request", function()
   http.with(http.echo_app(), function(open)
     local c = open()

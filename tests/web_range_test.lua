@@ -1,5 +1,5 @@
--- Ranges of files and conditional requests, as a client sends them. The grammar of the fields is tested with the
--- parsers, in src/codec/tests.
+-- Ranges of files and conditional requests, as a client sends them. The tests of the parsers, in src/codec/tests, test
+-- the grammar of the fields.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -21,7 +21,7 @@ local function part(range, ...)
   return { r.status, r.headers["content-range"], r.body }
 end
 
-t.test("one range is answered with that part of the file", function()
+t.test("for one range the response is the requested part of the file", function()
   t.eq(part "bytes=2-4", { 206, "bytes 2-4/10", "234" })
   t.eq(part "bytes=7-", { 206, "bytes 7-9/10", "789" })
   t.eq(part "bytes=-2", { 206, "bytes 8-9/10", "89" })
@@ -31,13 +31,13 @@ t.test("one range is answered with that part of the file", function()
     { "3", "text/plain; charset=utf-8", TAG, DATE })
 end)
 
-t.test("a range beyond the file is 416 with the size", function()
+t.test("for a range beyond the file the response is 416, with the size", function()
   local r = ask { "Range: bytes=10-" }
   t.eq({ r.status, r.headers["content-range"], r.body }, { 416, "bytes */10", "Range Not Satisfiable\n" })
   t.eq(ask({ "Range: bytes=0-" }, "GET", "/empty.txt").status, 416)
 end)
 
-t.test("ranges that are malformed, overlap or are too many are answered with the whole file", function()
+t.test("for ranges that are malformed, overlapping or too many, the response is the whole file", function()
   local many = {}
   for index = 1, 200 do many[index] = "0-0" end
   for _, range in ipairs { "bytes=4-2", "items=0-1", "bytes=", "bytes=0-5,5-6", "bytes=" .. table.concat(many, ",") } do
@@ -46,7 +46,7 @@ t.test("ranges that are malformed, overlap or are too many are answered with the
   t.eq(ask({ "Range: bytes=-5" }, "GET", "/empty.txt").status, 200)
 end)
 
-t.test("several ranges are the parts of a multipart body, in the order of the request", function()
+t.test("for several ranges the response is multipart, with the ranges in the order of the request", function()
   local r = ask { "Range: bytes=7-8, 0-0,-1" }
   t.eq({ r.status, r.headers["content-range"] }, { 206, nil })
   local boundary = t.ok(r.headers["content-type"]:match "^multipart/byteranges; boundary=(%x+)$")
@@ -59,11 +59,11 @@ t.test("several ranges are the parts of a multipart body, in the order of the re
   t.ok(ask { "Range: bytes=0-0,2-2" }.headers["content-type"] ~= r.headers["content-type"], "boundaries differ")
 end)
 
-t.test("if only one of several ranges is in the file, the response has that one", function()
+t.test("if only one of several ranges is in the file, the response has only this range", function()
   t.eq(part "bytes=20-30,3-3", { 206, "bytes 3-3/10", "3" })
 end)
 
-t.test("ranges of large files arrive whole, by the kernel and in parts", function()
+t.test("one range of a large file arrives whole, and so do several ranges", function()
   local text = {}
   for index = 1, 100000 do text[index] = ("%08d"):format(index) end
   text = table.concat(text)
@@ -82,7 +82,7 @@ t.test("HEAD ignores ranges", function()
   t.eq({ r.status, r.headers["content-length"], r.headers["content-range"] }, { 200, "10" })
 end)
 
-t.test("If-Range with another tag, a weak one or another date gets the whole file", function()
+t.test("for If-Range with another tag, a weak tag or another date, the response is the whole file", function()
   t.eq(part("bytes=0-0", "If-Range: " .. TAG)[1], 206)
   t.eq(part("bytes=0-0", "If-Range: " .. DATE)[1], 206)
   for _, value in ipairs { '"x"', "W/" .. TAG, "Sat, 03 Feb 2001 04:05:07 GMT", "nonsense" } do
@@ -92,7 +92,7 @@ end)
 
 local function status(...) return ask { ... }.status end
 
-t.test("If-None-Match is 304 for the tag, weak or in a list, and for *", function()
+t.test("for If-None-Match with the tag, even weak or in a list, or with *, the response is 304", function()
   for _, value in ipairs { TAG, "W/" .. TAG, '"x", ' .. TAG, "*" } do
     local r = ask { "If-None-Match: " .. value }
     t.eq({ r.status, r.body, r.headers.etag, r.headers["last-modified"], r.headers["content-type"] },
@@ -103,14 +103,14 @@ t.test("If-None-Match is 304 for the tag, weak or in a list, and for *", functio
   t.eq(ask({ "If-None-Match: *" }, "HEAD").status, 304)
 end)
 
-t.test("If-Modified-Since is 304 at that date or after, and counts only without If-None-Match", function()
+t.test("for If-Modified-Since the response is 304 from the file's date on, unless If-None-Match is present", function()
   t.eq(status("If-Modified-Since: " .. DATE), 304)
   t.eq(status "If-Modified-Since: Sat, 03 Feb 2001 04:05:05 GMT", 200)
   t.eq(status("If-Modified-Since: " .. DATE, 'If-None-Match: "x"'), 200)
   t.eq(status "If-Modified-Since: today", 200)
 end)
 
-t.test("If-Match and If-Unmodified-Since are 412 if they are false", function()
+t.test("if the condition of If-Match or If-Unmodified-Since is false, the response is 412", function()
   t.eq({ status("If-Match: " .. TAG), status "If-Match: *" }, { 200, 200 })
   t.eq({ status 'If-Match: "x"', status("If-Match: W/" .. TAG) }, { 412, 412 })
   t.eq(status("If-Unmodified-Since: " .. DATE), 200)
@@ -118,7 +118,7 @@ t.test("If-Match and If-Unmodified-Since are 412 if they are false", function()
   t.eq(ask { 'If-Match: "x"' }.body, "Precondition Failed\n")
 end)
 
-t.test("another content has another tag, even with the same length and in the same second", function()
+t.test("different contents have different tags, even with the same length and in the same second", function()
   local function tag(content)
     t.write(site .. "/changes.txt", content)
     assert(os.execute("touch -d '2001-02-03T04:05:06.7Z' " .. t.quote(site .. "/changes.txt")))

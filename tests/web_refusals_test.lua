@@ -1,5 +1,5 @@
--- Requests that the server refuses, so that no two parsers of the same bytes disagree on where a request ends. Each
--- fault has a status, after which the connection closes.
+-- Requests that the server refuses, so that two parsers of the same bytes cannot disagree on where a request ends. For
+-- each fault the server sends a status and then closes the connection.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -15,7 +15,7 @@ local function app_of_bodies(opts)
   return app
 end
 
--- Each case has bytes, and the status that refuses them; later requests must not be answered.
+-- Checks each of `cases`: { the bytes of a request, the expected status }. A request after it must not be answered.
 local function refuses(cases, opts)
   http.with(app_of_bodies(opts), function(open)
     for _, case in ipairs(cases) do
@@ -33,7 +33,7 @@ local function post(...)
   return table.concat({ "POST /p HTTP/1.1", "Host: x", ... }, "\r\n") .. "\r\n\r\n"
 end
 
-t.test("lengths that are not plain numbers are 400", function()
+t.test("a Content-Length that is not a plain number is refused with 400", function()
   local cases = {}
   for _, value in ipairs {
     "+5", "-1", "0x5", "5a", "a", "", "5 5", "5,", "5;", "1e3", "5.0", "\u{ff15}", "'5'",
@@ -44,7 +44,7 @@ t.test("lengths that are not plain numbers are 400", function()
   refuses(cases)
 end)
 
-t.test("repeated lengths that differ are 400, equal ones count once", function()
+t.test("repeated lengths that differ are refused with 400; equal lengths count once", function()
   refuses {
     { post("Content-Length: 5", "Content-Length: 6") .. "hello", 400 },
     { post("Content-Length: 5, 6") .. "hello", 400 },
@@ -57,14 +57,14 @@ t.test("repeated lengths that differ are 400, equal ones count once", function()
   end)
 end)
 
-t.test("a length together with chunked is 400", function()
+t.test("a length together with chunked is refused with 400", function()
   refuses {
     { post("Content-Length: 5", "Transfer-Encoding: chunked") .. "0\r\n\r\n", 400 },
     { post("Transfer-Encoding: chunked", "Content-Length: 0") .. "0\r\n\r\n", 400 },
   }
 end)
 
-t.test("transfer codings: chunked must be the last, unknown ones are 501", function()
+t.test("the last transfer coding must be chunked, and unknown codings are refused with 501", function()
   refuses {
     { post "Transfer-Encoding: chunked, identity" .. "0\r\n\r\n", 400 },
     { post "Transfer-Encoding: chunked, chunked" .. "0\r\n\r\n", 400 },
@@ -81,7 +81,7 @@ t.test("transfer codings: chunked must be the last, unknown ones are 501", funct
   }
 end)
 
-t.test("chunks that break the grammar are 400", function()
+t.test("malformed chunks are refused with 400", function()
   local head = post "Transfer-Encoding: chunked"
   local cases = {}
   for _, bytes in ipairs {
@@ -95,7 +95,7 @@ t.test("chunks that break the grammar are 400", function()
   refuses(cases)
 end)
 
-t.test("bare line feeds, bare carriage returns and folded lines are 400", function()
+t.test("bare line feeds, bare carriage returns and folded lines are refused with 400", function()
   refuses {
     { "GET / HTTP/1.1\nHost: x\n\n", 400 },
     { "GET / HTTP/1.1\r\nHost: x\nX-A: b\r\n\r\n", 400 },
@@ -108,7 +108,7 @@ t.test("bare line feeds, bare carriage returns and folded lines are 400", functi
   }
 end)
 
-t.test("header names must be tokens, right before their colon; values have no NUL", function()
+t.test("a header name must be a token directly before the colon, and a value must not contain NUL", function()
   refuses {
     { "GET / HTTP/1.1\r\nHost: x\r\nContent-Length : 5\r\n\r\n", 400 },
     { "GET / HTTP/1.1\r\nHost: x\r\nX A: b\r\n\r\n", 400 },
@@ -122,7 +122,7 @@ t.test("header names must be tokens, right before their colon; values have no NU
   }
 end)
 
-t.test("malformed request lines are 400, and answered", function()
+t.test("malformed request lines are answered with 400", function()
   refuses {
     { "GET\r\n\r\n", 400 },
     { "GET /\r\n\r\n", 400 },
@@ -143,7 +143,7 @@ t.test("malformed request lines are 400, and answered", function()
   }
 end)
 
-t.test("versions that are not 1.0 or 1.1 are 505", function()
+t.test("versions other than 1.0 and 1.1 are refused with 505", function()
   refuses {
     { "GET / HTTP/2.0\r\nHost: x\r\n\r\n", 505 },
     { "GET / HTTP/1.2\r\nHost: x\r\n\r\n", 505 },
@@ -152,7 +152,7 @@ t.test("versions that are not 1.0 or 1.1 are 505", function()
   }
 end)
 
-t.test("a malformed escape in the path is 400, for HEAD without a body", function()
+t.test("a malformed escape in the path is refused with 400; the response to HEAD has no body", function()
   refuses {
     { "GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n", 400 },
     { "GET /a% HTTP/1.1\r\nHost: x\r\n\r\n", 400 },
@@ -178,7 +178,7 @@ t.test("a refusal after a HEAD has a body", function()
   end)
 end)
 
-t.test("requests before a malformed one are answered, in order", function()
+t.test("requests before a malformed request are answered in order", function()
   http.with(app_of_bodies(), function(open)
     local c = open()
     local rest = " HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -190,7 +190,7 @@ t.test("requests before a malformed one are answered, in order", function()
   end)
 end)
 
-t.test("a request line over the limit is 414, before its end has arrived", function()
+t.test("a request line over the limit is refused with 414 before its end has arrived", function()
   http.with(app_of_bodies(), function(open)
     t.eq(open():request("GET", "/" .. ("a"):rep(8192 - 14)).status, 200)
     local c = open()
@@ -201,7 +201,7 @@ t.test("a request line over the limit is 414, before its end has arrived", funct
   refuses({ { "GET /2345678 HTTP/1.1\r\nHost: x\r\n\r\n", 414 } }, { request_line = 20 })
 end)
 
-t.test("headers over the limits are 431, before their end has arrived", function()
+t.test("headers over the limits are refused with 431 before their end has arrived", function()
   http.with(app_of_bodies(), function(open)
     local c = open()
     c:send("GET / HTTP/1.1\r\nHost: x\r\nX-A: " .. ("a"):rep(33000))
@@ -216,7 +216,7 @@ t.test("headers over the limits are 431, before their end has arrived", function
   refuses({ { "GET / HTTP/1.1\r\nHost: x\r\nA: 1\r\nB: 2\r\n\r\n", 431 } }, { fields = 2 })
 end)
 
--- Regression: the task died without an answer, and the connection stayed open.
+-- Regression: the task failed without an answer, and the connection stayed open.
 t.test("a path with a malformed percent code is refused with 400, and the connection closes", function()
   http.with(http.echo_app(), function(open, server)
     for _, path in ipairs { "/%zz", "/%", "/%4", "/a%g0" } do
@@ -241,7 +241,7 @@ t.test("malformed request lines are refused with 400", function()
   end)
 end)
 
--- Regression: all of these were accepted.
+-- Regression: all of these lengths were accepted.
 t.test("a malformed or repeated Content-Length is refused, even beside Transfer-Encoding", function()
   http.with(http.echo_app(), function(open)
     for _, fields in ipairs {
@@ -256,7 +256,7 @@ t.test("a malformed or repeated Content-Length is refused, even beside Transfer-
   end)
 end)
 
--- Regression: a negative size passed the limit of the body.
+-- Regression: a body with a negative chunk size could exceed the limit.
 t.test("a negative or too large chunk size is refused", function()
   http.with(http.echo_app { body = 10 }, function(open)
     for _, size in ipairs { "-5", "-FFFFFFFF", "FFFFFFFFFFFFFFFB", "8000000000000000" } do

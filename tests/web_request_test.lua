@@ -1,12 +1,12 @@
--- The parts of a request that handlers read: its line, its fields, and the values that are decoded from them. Bodies
--- are in web_body_test.lua.
+-- The parts of a request that handlers read: the request line, the header fields, and the values that are decoded from
+-- them. web_body_test.lua tests bodies.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local net = require "lio.net"
 local web = require "lio.webserver"
 
--- Sends one request to an app that accepts any, and returns the results of `look(req)`.
+-- Sends `bytes` to an app that accepts any request. Returns the result of `look(req)`.
 local function seen(look, bytes)
   local app, value = web.new(), nil
   app:any("/*rest", function(req)
@@ -38,7 +38,7 @@ t.test("method, target, paths, version and host are read as sent", function()
   t.eq(seen(look, "PROPFIND / HTTP/1.0\r\n\r\n"), { "PROPFIND", "/", "/", "/", nil, "1.0", nil, false })
 end)
 
-t.test("the query is decoded, repeated keys are lists, a key without = is an empty string", function()
+t.test("the query is decoded; a repeated key has a list, a key without = an empty string", function()
   t.eq(query "a=1&b=2", { a = "1", b = "2" })
   t.eq(query "a=1&a=2&a=3&b=x", { a = { "1", "2", "3" }, b = "x" })
   t.eq(query "flag&b=2", { flag = "", b = "2" })
@@ -51,28 +51,28 @@ t.test("+ is a space in queries and a plus in paths", function()
   t.eq(seen(function(req) return { req.path, req.params.rest } end, get "/a+b%2Bc"), { "/a+b+c", "a+b+c" })
 end)
 
-t.test("a malformed escape in a query stays as it is", function()
+t.test("a malformed escape in a query is not decoded", function()
   t.eq(query "a=100%&b=%zz&c=%4", { a = "100%", b = "%zz", c = "%4" })
 end)
 
-t.test("a request without a query has an empty one", function()
+t.test("the query of a request without a query is an empty table", function()
   t.eq(seen(function(req) return { req.query, req.raw_query } end, get "/"), { {} })
   t.eq(seen(function(req) return { req.query, req.raw_query } end, get "/?"), { {}, "" })
 end)
 
-t.test("header names are case-insensitive, and the values of a repeated one are joined", function()
+t.test("header names are case-insensitive, and the values of a repeated header are joined", function()
   local look = function(req)
     return { req.headers["x-one"], req.headers["X-ONE"], req:header "X-oNe", req.headers["x-none"] }
   end
   t.eq(seen(look, get("/", "X-One: a", "x-one:b  ", "X-ONE:\t c,d")), { "a, b, c,d", "a, b, c,d", "a, b, c,d" })
 end)
 
-t.test("header_all lists the values, even empty ones, and none if there is no field", function()
+t.test("header_all returns a list of all values, including empty values; without a field, an empty list", function()
   local look = function(req) return { req:header_all "x-one", req:header_all "x-none" } end
   t.eq(seen(look, get("/", "X-One: a", "X-One:", "X-One: b, c")), { { "a", "", "b, c" }, {} })
 end)
 
-t.test("all headers can be listed, names in lower case", function()
+t.test("all headers can be listed, with names in lower case", function()
   local look = function(req)
     local found = {}
     for name, value in pairs(req.headers) do found[name] = value end
@@ -81,7 +81,7 @@ t.test("all headers can be listed, names in lower case", function()
   t.eq(seen(look, get("/", "X-One: 1", "X-Two: 2", "x-one: 3")), { host = "test", ["x-one"] = "1, 3", ["x-two"] = "2" })
 end)
 
-t.test("cookies are parsed, without quotes; of a repeated name the first counts", function()
+t.test("cookies are parsed and unquoted; if a name is repeated, the first cookie counts", function()
   local look = function(req) return req.cookies end
   t.eq(seen(look, get("/", 'Cookie: a=1; b="two";c=x=y; a=3; bad; =none', "Cookie: d=4")),
     { a = "1", b = "two", c = "x=y", d = "4" })
@@ -120,7 +120,7 @@ t.test("handlers and middleware may set fields of a request", function()
   end)
 end)
 
-t.test("a request stays readable after its connection has begun the next", function()
+t.test("a request stays readable after its connection has begun the next request", function()
   local app, kept = web.new(), nil
   app:get("/:name", function(req)
     if not kept then kept = req end
@@ -133,13 +133,13 @@ t.test("a request stays readable after its connection has begun the next", funct
   end)
 end)
 
-t.test("upgrade is what the client offers to switch to, if Connection lists it", function()
+t.test("req.upgrade is the protocol that the client offers, if Connection lists upgrade", function()
   local look = function(req) return { req.upgrade } end
   t.eq(seen(look, get("/", "Connection: Upgrade", "Upgrade: websocket")), { "websocket" })
   t.eq(seen(look, get("/", "Upgrade: websocket")), {})
 end)
 
-t.test("take_over returns the connection with the buffered bytes, and the server forgets it", function()
+t.test("take_over returns the connection with its buffered bytes, and the server no longer counts it", function()
   local app = web.new()
   app:get("/tunnel", function(req)
     local c <close> = req:take_over()
@@ -151,7 +151,7 @@ t.test("take_over returns the connection with the buffered bytes, and the server
     c:send(get("/tunnel", "Connection: upgrade", "Upgrade: echo"), "early\n")
     t.eq(c:read_head().status, 101)
     t.eq(c.c:recv "line", "got early")
-    t.eq(server.count, 0, "the server counts it no more")
+    t.eq(server.count, 0, "the server no longer counts the connection")
     c:send "late\n"
     t.eq(c.c:recv "line", "got late")
     c.c:shutdown "w"
@@ -159,7 +159,7 @@ t.test("take_over returns the connection with the buffered bytes, and the server
   end)
 end)
 
-t.test("an earlier response that is unfinished is sent before the bytes of the new owner", function()
+t.test("an earlier response that is not complete is sent before the bytes of the new owner", function()
   local app = web.new()
   app:get("/a", function() return ("a"):rep(100) end)
   app:get("/b", function(req)
@@ -232,7 +232,7 @@ t.test("after take_over nothing can be responded, and after a response take_over
   end)
 end)
 
--- For a handler without parameters, no request is made until another function needs one.
+-- For a handler without parameters, the server creates a request object only when another function needs it.
 
 t.test("a handler without parameters responds to pipelined requests, and unread bodies are skipped", function()
   local loop = require "lio.loop"
@@ -249,7 +249,7 @@ t.test("a handler without parameters responds to pipelined requests, and unread 
     c:send("POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nbodyy", get "/quick", get "/path",
       "HEAD /quick HTTP/1.1\r\nHost: x\r\n\r\n", "POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
       "GET /quick HTTP/1.0\r\n\r\n")
-    -- Served while the first handler waits.
+    -- The other connection is served while the first handler waits.
     for _ = 1, 3 do t.eq(other:ask(get "/quick").body, "quick") end
     t.eq(#order, 0)
     while not loop.wakeup(gate) do loop.sleep(0) end
@@ -262,7 +262,7 @@ t.test("a handler without parameters responds to pipelined requests, and unread 
   end)
 end)
 
-t.test("for a handler without parameters, the functions that respond in its place get the request", function()
+t.test("functions that respond instead of a handler without parameters get the request", function()
   local loop = require "lio.loop"
   local app, paths, fail = web.new(), {}, true
   app:get("/fails", function() error "oops" end)
@@ -292,7 +292,7 @@ t.test("for a handler without parameters, the functions that respond in its plac
   end)
 end)
 
-t.test("an unread body that the client does not send ends the connection of a handler without parameters", function()
+t.test("after a handler without parameters, an unread body that does not arrive ends the connection", function()
   local app = web.new()
   app:post("/", function() return "no need" end)
   http.with(app, function(open)
@@ -303,7 +303,7 @@ t.test("an unread body that the client does not send ends the connection of a ha
   end)
 end)
 
-t.test("a request that is kept after its connection has no data of the next one", function()
+t.test("a request that is kept after its connection has closed has no data of another connection", function()
   local app, kept = web.new(), nil
   app:get("/first", function(req)
     kept = req
@@ -323,22 +323,22 @@ t.test("a request that is kept after its connection has no data of the next one"
   end)
 end)
 
--- Regression: the path ended at the NUL, so the media type was chosen by the wrong name.
+-- Regression: the path ended at the NUL, so the media type was that of a wrong name.
 t.test("NUL is refused in a request line; decoded from %00 it is a byte like any other", function()
   http.with(http.echo_app(), function(open)
     t.eq(open():ask("GET /a\0.txt HTTP/1.1\r\nHost: x\r\n\r\n").status, 400)
-    t.eq(open():request("GET", "/a%00.txt").body, "/a\0.txt", "decoded, it is a byte like any other")
+    t.eq(open():request("GET", "/a%00.txt").body, "/a\0.txt", "a decoded NUL is a byte like any other")
   end)
 end)
 
--- Regression: it became a space.
+-- Regression: the plus sign was decoded as a space.
 t.test("a plus sign in a path is not decoded", function()
   http.with(http.echo_app(), function(open)
     t.eq(open():request("GET", "/c++/a+b").body, "/c++/a+b")
   end)
 end)
 
--- Regression: it included the next key.
+-- Regression: the value included the next key.
 t.test("a key of the query without = has an empty value", function()
   local app = web.new()
   app:get("/keys", function(req) return req.query.a .. "|" .. req.query.b .. "|" .. tostring(req.query["a&b"]) end)

@@ -1,11 +1,11 @@
--- The responses to the values that handlers return: status, fields, framing. Bodies in pieces are in
--- web_write_test.lua.
+-- The responses for the values that handlers return: status, fields, framing. web_write_test.lua tests bodies in
+-- pieces.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"
 
--- Returns the response to GET / of an app with this handler.
+-- Returns the response of an app with the route `handler` to GET /, or to another method.
 local function answer(handler, method)
   return http.once(function(app) app:get("/", handler) end, method or "GET", "/")
 end
@@ -16,19 +16,19 @@ end
 
 local TEXT <const>, JSON <const> = "text/plain; charset=utf-8", "application/json"
 
-t.test("a string is a text with 200", function()
+t.test("a string is sent as text with 200", function()
   t.eq(facts(answer(function() return "hello" end)), { 200, TEXT, "5", "hello" })
   t.eq(facts(answer(function() return "" end)), { 200, nil, "0", "" })
   local bytes = ("\0\255\r\n"):rep(30000)
-  t.eq(answer(function() return bytes end).body, bytes, "a long one with any bytes")
+  t.eq(answer(function() return bytes end).body, bytes, "a long string with any bytes")
 end)
 
-t.test("a table is JSON", function()
+t.test("a table is sent as JSON", function()
   t.eq(facts(answer(function() return { id = 7 } end)), { 200, JSON, "8", '{"id":7}' })
   t.eq(facts(answer(function() return 201, { id = 7 } end)), { 201, JSON, "8", '{"id":7}' })
 end)
 
-t.test("nothing is 204", function()
+t.test("if the handler returns nothing, the response is 204", function()
   t.eq(facts(answer(function() end)), { 204, nil, nil, "" })
 end)
 
@@ -75,7 +75,7 @@ t.test("status and headers may be returned before the body or after it", functio
   end
 end)
 
-t.test("a result that is not a response is an error of the handler, whose place is logged", function()
+t.test("a result that is not a response is an error, and the log names the place of the handler", function()
   local place = "web_response_test.lua:" .. debug.getinfo(1, "l").currentline + 2
   local function answered(values)
     return function() return table.unpack(values, 1, values.n) end
@@ -123,7 +123,7 @@ t.test("the log names the place of middleware whose result is not a response", f
   t.ok(log:find("the middleware (", 1, true) and log:find(place .. ") returned (string, string)", 1, true), log)
 end)
 
-t.test("res has a method for each part, and they chain", function()
+t.test("res has a method for each part of the response, and calls can be chained", function()
   local r = answer(function(_, res)
     res:status(202):header("X-A", "1"):header("Content-Type", "text/css"):send "body"
   end)
@@ -131,12 +131,12 @@ t.test("res has a method for each part, and they chain", function()
   t.eq(r.headers["x-a"], "1")
 end)
 
-t.test("returning res, the result of chained calls, adds nothing", function()
+t.test("returning res, the result of chained calls, does not change the response", function()
   t.eq(facts(answer(function(_, res) return res:status(404):send "gone" end)), { 404, TEXT, "4", "gone" })
   t.eq(facts(answer(function(_, res) return res:redirect "/x" end)), { 302, nil, "0", "" })
 end)
 
-t.test("returned values are added to what res has", function()
+t.test("returned values are added to the parts that were set with res", function()
   local r = answer(function(_, res)
     res:status(201):header("X-A", "1"):send "old"
     return "new"
@@ -149,19 +149,19 @@ t.test("send accepts a list of strings", function()
   t.eq(facts(answer(function(_, res) res:send { "a", "b", 1 } end)), { 200, TEXT, "3", "ab1" })
 end)
 
-t.test("send sends any other table as JSON, like a returned table", function()
+t.test("send sends a table that is not a list of strings as JSON, like a returned table", function()
   t.eq(facts(answer(function(_, res) res:send { id = 1 } end)), { 200, JSON, "8", '{"id":1}' })
   t.eq(facts(answer(function(_, res) res:status(404):send { 1, 2 } end)), { 404, JSON, "5", "[1,2]" })
   t.eq(facts(answer(function(_, res) res:send { { a = "x" }, "b" } end)), { 200, JSON, "15", '[{"a":"x"},"b"]' })
   t.eq(facts(answer(function(_, res) res:send {} end)), { 200, JSON, "2", "{}" })
 end)
 
-t.test("json accepts any value, and a later text is sent as text", function()
+t.test("res:json accepts any value, and text that is set later is sent as text", function()
   t.eq(facts(answer(function(_, res) res:json "x" end)), { 200, JSON, "3", '"x"' })
   t.eq(facts(answer(function(_, res) res:json { 1 } res:send "text" end)), { 200, TEXT, "4", "text" })
 end)
 
-t.test("205 has no body, even if one is set, and its length is 0", function()
+t.test("a 205 response has no body, even if the handler sets a body, and its length is 0", function()
   local app = web.new()
   app:get("/return", function() return 205, "body" end)
   app:get("/table", function() return { 1 }, 205 end)
@@ -198,7 +198,7 @@ t.test("redirect sets Location, with 302 by default", function()
   t.eq(answer(function(_, res) res:redirect("/", 308) end).status, 308)
 end)
 
-t.test("header replaces, add_header adds, nil removes, and a name alone reads", function()
+t.test("header replaces a field, removes it with nil, and reads it without a value; add_header adds one", function()
   local read
   local r = answer(function(_, res)
     res:header("X-Many", "a"):add_header("x-many", "b")
@@ -231,7 +231,7 @@ t.test("cookies are written with their attributes", function()
   })
 end)
 
-t.test("a cookie that browsers drop raises at the caller's line", function()
+t.test("a cookie that browsers would refuse raises at the caller's line", function()
   local r = http.once(function(app)
     app:get("/", function(_, res)
       local function refused(pattern, name, opts) t.raises(pattern, res.cookie, res, name, "v", opts) end
@@ -250,7 +250,7 @@ t.test("a cookie that browsers drop raises at the caller's line", function()
 end)
 
 t.test("text that could split a response or a cookie raises at the caller's line, and is not sent", function()
-  local set_by_call <const> = 14 -- this many raise in the call itself, the others after the return
+  local set_by_call <const> = 14 -- the first 14 raise in the call, the others after the handler has returned
   local wrong = {
     function(_, res) res:header("X-A", "a\r\nX-B: b") end,
     function(_, res) res:header("X-A", "a\nb") end,
@@ -286,12 +286,12 @@ t.test("text that could split a response or a cookie raises at the caller's line
   end
 end)
 
-t.test("Content-Length is that of the body, even if the handler sets another", function()
+t.test("Content-Length is the length of the body, even if the handler sets another value", function()
   local r = answer(function() return 200, "four", { ["Content-Length"] = "9" } end)
   t.eq(r.headers["content-length"], "4")
 end)
 
-t.test("Date is the time, and the same text within one second", function()
+t.test("Date is the current time, unless the handler sets it", function()
   local before = os.date "!%a, %d %b %Y %H:%M:%S GMT"
   local r = answer(function() return "x" end)
   local after = os.date "!%a, %d %b %Y %H:%M:%S GMT"
@@ -300,7 +300,7 @@ t.test("Date is the time, and the same text within one second", function()
   t.eq(r.headers.date, "Thu, 01 Jan 1970 00:00:00 GMT")
 end)
 
-t.test("Connection: close of the handler ends the connection, and is sent once", function()
+t.test("if the handler sets Connection: close, it is sent once, and the connection ends", function()
   local app = web.new()
   app:get("/", function(_, res) res:header("Connection", "close") return "bye" end)
   http.with(app, function(open)
@@ -342,15 +342,15 @@ t.test("HEAD gets the fields of GET, and no body", function()
     t.eq(facts(c:request("HEAD", "/json")), { 200, JSON, "7", "" })
     t.eq(facts(c:request("HEAD", "/long")), { 200, TEXT, "100000", "" })
     t.eq(c:request("HEAD", "/function").headers["transfer-encoding"], "chunked")
-    t.eq(called, false, "nobody asks for pieces that nobody reads")
+    t.eq(called, false, "the function is not called, because its pieces are not sent")
     t.eq(c:request("HEAD", "/write").headers["transfer-encoding"], "chunked")
     t.eq(c:request("HEAD", "/none").headers["content-length"], "10")
-    t.eq(c:request("GET", "/text").body, "hello", "no byte of a body came in between")
+    t.eq(c:request("GET", "/text").body, "hello", "no bytes of a body were sent before")
   end)
 end)
 
--- Regression: they split the response in two.
-t.test("CR and LF in a header field of a handler are an error 500", function()
+-- Regression: CR and LF split the response in two.
+t.test("if a handler sets a header field with CR and LF, the response is 500", function()
   local app = web.new()
   app:get("/", function(req) return 200, "x", { ["X-Name"] = req.query.name } end)
   http.with(app, function(open)

@@ -1,10 +1,10 @@
--- How `lio.webserver` finds the handler for a path and a method, and how it responds without one.
+-- How `lio.webserver` finds the handler for a path and a method, and how it responds if there is no handler.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"
 
--- Returns a handler whose response names its route, and its parameters.
+-- Returns a handler that responds with `name` and the parameters of the request.
 local function named(name)
   return function(req)
     local list = {}
@@ -25,7 +25,7 @@ local function ask(app, cases)
   end)
 end
 
-t.test("literal paths match as a whole", function()
+t.test("a literal path matches only as a whole", function()
   local app = web.new()
   app:get("/", named "root")
   app:get("/a", named "a")
@@ -57,7 +57,7 @@ t.test("a parameter matches one segment that is not empty", function()
   })
 end)
 
-t.test("a tail matches the rest of the path, slashes included, and may be empty", function()
+t.test("a tail matches the rest of the path, including slashes, and may be empty", function()
   local app = web.new()
   app:get("/files/*path", named "files")
   ask(app, {
@@ -85,7 +85,7 @@ t.test("a constraint must match the whole decoded value", function()
   })
 end)
 
-t.test("if a constraint is not satisfied, the next pattern that matches counts", function()
+t.test("if a constraint is not satisfied, the next matching pattern is used", function()
   local app = web.new()
   app:get("/x/:id<%d+>", named "number")
   app:get("/x/*rest", named "rest")
@@ -95,7 +95,7 @@ t.test("if a constraint is not satisfied, the next pattern that matches counts",
   })
 end)
 
-t.test("the more specific pattern wins, in any order of adding", function()
+t.test("the more specific pattern is used, regardless of the order in which patterns are added", function()
   local app = web.new()
   app:get("/*all", named "all")
   app:get("/a/:x", named "parameter")
@@ -110,14 +110,14 @@ t.test("the more specific pattern wins, in any order of adding", function()
   })
 end)
 
-t.test("a specific route for any method comes before a general one for this method", function()
+t.test("a specific route for any method takes precedence over a general route for the method", function()
   local app = web.new()
   app:any("/a/:id<%d+>", named "any")
   app:get("/*rest", named "rest")
   ask(app, { { "GET /a/5", "200 any id=5" }, { "GET /a/b", "200 rest rest=a/b" } })
 end)
 
-t.test("a route for the method comes before one for any method", function()
+t.test("a route for the method takes precedence over a route for any method", function()
   local app = web.new()
   app:any("/r", named "any")
   app:post("/r", named "post")
@@ -129,7 +129,7 @@ t.test("a route for the method comes before one for any method", function()
   })
 end)
 
-t.test("each method has a function, and route accepts any other method", function()
+t.test("each common method has a function, and app:route accepts any other method", function()
   local app = web.new()
   for _, method in ipairs { "get", "post", "put", "patch", "delete", "options" } do
     app[method](app, "/m", named(method))
@@ -141,7 +141,7 @@ t.test("each method has a function, and route accepts any other method", functio
   })
 end)
 
-t.test("percent-encoded paths match their decoded text, and %2F is not a separator", function()
+t.test("a percent-encoded path matches like the decoded path, but %2F is not a separator", function()
   local app = web.new()
   app:get("/caf\u{e9}/:x", named "cafe")
   app:get("/a b", named "space")
@@ -157,7 +157,7 @@ t.test("percent-encoded paths match their decoded text, and %2F is not a separat
   })
 end)
 
-t.test("a path without a route is 404, another method 405 with Allow", function()
+t.test("the response for a path without a route is 404, for another method 405 with Allow", function()
   local app = web.new()
   app:get("/r/:id", named "get")
   app:delete("/r/:id", named "delete")
@@ -170,11 +170,11 @@ t.test("a path without a route is 404, another method 405 with Allow", function(
     r = c:request("POST", "/q", nil, "x")
     t.eq(r.status, 404)
     t.is_nil(r.headers.allow)
-    t.eq(c:request("GET", "/r/1").body, "get id=1", "the connection goes on")
+    t.eq(c:request("GET", "/r/1").body, "get id=1", "the connection stays open")
   end)
 end)
 
-t.test("OPTIONS is answered with 204 and Allow without a route", function()
+t.test("without a route, OPTIONS is answered with 204 and Allow", function()
   local app = web.new()
   app:get("/r", named "get")
   app:post("/r", named "post")
@@ -205,12 +205,12 @@ t.test("HEAD runs the handler of GET and sends only the head", function()
     local r = c:request("HEAD", "/r")
     t.eq({ r.status, r.headers["content-length"], r.body }, { 200, "3", "" })
     t.eq(c:request("HEAD", "/own").headers["x-own"], "1")
-    t.eq(c:request("GET", "/own").body, "get", "nothing of a body came in between")
+    t.eq(c:request("GET", "/own").body, "get", "no bytes of a body were sent before")
     t.eq(c:request("HEAD", "/none").status, 404)
   end)
 end)
 
-t.test("CONNECT is routed by its method only, never by any", function()
+t.test("CONNECT is handled by its own route, and not by a route for any method", function()
   local app = web.new()
   app:any("/", named "any")
   app:any("/*rest", named "rest")
@@ -221,7 +221,7 @@ t.test("CONNECT is routed by its method only, never by any", function()
   end)
 end)
 
-t.test("several handlers of a route run in turn, each calling next", function()
+t.test("if a route has several handlers, each runs the following one with next", function()
   local app = web.new()
   app:get("/r",
     function(req, res, next) req.seen = "1" next() end,
@@ -247,7 +247,7 @@ t.test("malformed patterns raise at the caller's line", function()
   t.raises("already", app.get, app, "/dup/:b", f)
 end)
 
-t.test("each of 10,000 routes is found, and a search takes as long as among ten", function()
+t.test("each of 10,000 routes is found, and a search takes about as long as with 10 routes", function()
   local function measure(count)
     local app = web.new()
     for i = 1, count do
@@ -270,11 +270,11 @@ t.test("each of 10,000 routes is found, and a search takes as long as among ten"
     return spent
   end
   local few, many = measure(10), measure(10000)
-  -- A search through all of them would take more than ten times as long.
+  -- A search through all routes would take more than ten times as long.
   t.ok(many < few * 4 + 0.05, ("%.3f s with 10 routes, %.3f s with 10,000"):format(few, many))
 end)
 
--- Regression: a method called the function of that name.
+-- Regression: the app called its function that had the name of the method.
 t.test("a method without a route is refused with 405, even if it is the name of a function", function()
   local app = web.new()
   app:get("/", function() return "x" end)
@@ -286,8 +286,8 @@ t.test("a method without a route is refused with 405, even if it is the name of 
   end)
 end)
 
--- Regression: it was 403.
-t.test("a path without a route is 404", function()
+-- Regression: the status was 403.
+t.test("the response for a path without a route is 404", function()
   local app = web.new()
   app:get("/a", function() return "x" end)
   http.with(app, function(open)

@@ -1,5 +1,5 @@
--- Rules of message framing that the other web suites do not test, in bytes: trailers, the limits of chunk lines, empty
--- lines, forms of targets, lists in Connection, and bodies that are not read.
+-- The rules of message framing that the other web suites do not test: trailers, the limits of chunk lines, empty lines,
+-- forms of targets, lists in Connection, and bodies that are not read. The tests send requests as bytes.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -23,7 +23,7 @@ local function app_of_bodies(options)
   return app
 end
 
-t.test("trailers are separate from headers, in lower case, and belong to their own request only", function()
+t.test("trailers are separate from headers, have names in lower case, and belong to one request only", function()
   http.with(app_of_bodies(), function(open)
     local c = open()
     t.eq(c:ask(CHUNKED .. "2\r\nab\r\n0\r\nX-Sum: 1\r\nx-more:  2 \r\n\r\n").body, "ab|x-more=2,x-sum=1|nil")
@@ -52,7 +52,7 @@ local function refused(app, status, ...)
   end)
 end
 
-t.test("trailers are limited: 8 KiB and 64 fields", function()
+t.test("trailers are limited to 8 KiB and 64 fields", function()
   refused(app_of_bodies(), 431, CHUNKED, "0\r\nX: ", ("a"):rep(9000), "\r\n\r\n")
   refused(app_of_bodies(), 431, CHUNKED, "0\r\n", ("X: a\r\n"):rep(65), "\r\n")
   http.with(app_of_bodies(), function(open)
@@ -60,7 +60,7 @@ t.test("trailers are limited: 8 KiB and 64 fields", function()
   end)
 end)
 
-t.test("extensions are limited: 4 KiB in a line, and all of them by the data in their chunks", function()
+t.test("extensions are limited to 4 KiB in a line, and their total by the data of the chunks", function()
   refused(app_of_bodies(), 400, CHUNKED, "1;", ("e"):rep(4097), "\r\nx\r\n0\r\n\r\n")
   refused(app_of_bodies(), 400, CHUNKED, ("1;" .. ("e"):rep(1000) .. "\r\nx\r\n"):rep(20), "0\r\n\r\n")
   http.with(app_of_bodies(), function(open)
@@ -76,12 +76,12 @@ t.test("chunk sizes are hexadecimal in either case, with leading zeros up to 16 
   end)
 end)
 
-t.test("two chunks whose sizes add up to more than an integer are refused", function()
+t.test("chunks whose sizes add up to more than the largest integer are refused", function()
   refused(app_of_bodies { body = math.huge }, 400, CHUNKED, "1\r\nx\r\n7fffffffffffffff\r\n")
   refused(app_of_bodies { body = math.huge }, 400, CHUNKED, "ffffffffffffffff\r\n")
 end)
 
-t.test("a body longer than every integer is refused, even without a limit", function()
+t.test("a body longer than the largest integer is refused, even without a limit", function()
   refused(app_of_bodies { body = math.huge }, 400,
     "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9223372036854775808\r\n\r\n")
 end)
@@ -93,7 +93,7 @@ t.test("up to two empty lines may precede a request", function()
   refused(app_of_bodies(), 400, "\r\n\r\n\r\n", NEXT)
 end)
 
-t.test("OPTIONS of http://host without a path is OPTIONS *; any other * is 400", function()
+t.test("OPTIONS of http://host without a path is OPTIONS *; * with another method is refused with 400", function()
   http.with(app_of_bodies(), function(open)
     local star = open():request("OPTIONS", "*")
     local bare = open():request("OPTIONS", "http://example.org")
@@ -105,7 +105,7 @@ t.test("OPTIONS of http://host without a path is OPTIONS *; any other * is 400",
   end)
 end)
 
-t.test("in an absolute form the host of the target counts, but Host is still required", function()
+t.test("for a target in absolute form its host is used, but the field Host is still required", function()
   local app = web.new()
   app:get("/", function(req) return req.host end)
   http.with(app, function(open)
@@ -115,7 +115,7 @@ t.test("in an absolute form the host of the target counts, but Host is still req
   end)
 end)
 
-t.test("CONNECT needs host and port, and bytes after its head are not a request", function()
+t.test("CONNECT needs a host and a port, and bytes after its head are not a request", function()
   local app = app_of_bodies()
   http.with(app, function(open)
     t.eq(open():ask("CONNECT /path HTTP/1.1\r\nHost: x\r\n\r\n").status, 400)
@@ -128,7 +128,7 @@ t.test("CONNECT needs host and port, and bytes after its head are not a request"
   end)
 end)
 
-t.test("close wins over keep-alive, in one Connection field or in two", function()
+t.test("close takes precedence over keep-alive, in one Connection field or in two", function()
   http.with(app_of_bodies(), function(open)
     for _, field in ipairs { "Connection: keep-alive, close", "Connection: keep-alive\r\nConnection: close" } do
       local c = open()
@@ -141,7 +141,7 @@ t.test("close wins over keep-alive, in one Connection field or in two", function
   end)
 end)
 
-t.test("an unread body is skipped, with a length or in chunks, and the next request follows it", function()
+t.test("an unread body, with a length or in chunks, is skipped, and the next request is answered", function()
   http.with(app_of_bodies(), function(open)
     local c = open()
     local smuggled = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -162,7 +162,7 @@ t.test("an unread body with malformed chunks ends the connection after the respo
   end)
 end)
 
-t.test("GET and HEAD may have bodies, which are not taken for requests", function()
+t.test("GET and HEAD may have bodies, which are not parsed as requests", function()
   http.with(app_of_bodies(), function(open)
     local c = open()
     for _, method in ipairs { "GET", "HEAD", "DELETE", "OPTIONS" } do
@@ -173,7 +173,7 @@ t.test("GET and HEAD may have bodies, which are not taken for requests", functio
   end)
 end)
 
--- Regression: they were refused.
+-- Regression: chunk extensions were refused.
 t.test("chunk extensions are ignored", function()
   http.with(http.echo_app(), function(open)
     t.eq(open():ask("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"

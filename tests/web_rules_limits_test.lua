@@ -1,5 +1,5 @@
--- Rules of limits that the other web suites do not test, each with a small value: slow bytes gain no time, progress
--- does, and a limit is exact to the byte.
+-- Limits of the web server, where the other web suites do not test them: bytes that arrive slowly do not extend a time
+-- limit, progress of a reader does, and limits of sizes are exact. Each test sets a small limit.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -20,7 +20,7 @@ local function app_with(options)
   return app
 end
 
--- Returns a client whose window is small, so that the server soon waits for it.
+-- Returns a client with a small receive window, so that the server soon waits for the client to read.
 local function open_small(server, window)
   local s = socket.create "tcp"
   s:option("rcvbuf", window or 4096)
@@ -45,7 +45,7 @@ t.test("the request line's limit is exact", function()
   end)
 end)
 
-t.test("the headers' limit is exact, and counts all lines with their ends", function()
+t.test("the limit of the headers is exact, and counts all lines including their ends", function()
   local section = "Host: x\r\nX-A: 12345\r\n\r\n"
   http.with(app_with { headers = #section }, function(open)
     t.eq(open():ask("GET / HTTP/1.1\r\n" .. section).status, 200)
@@ -53,14 +53,14 @@ t.test("the headers' limit is exact, and counts all lines with their ends", func
   end)
 end)
 
-t.test("the number of fields is exact, and repeated ones count", function()
+t.test("the limit of the number of fields is exact, and counts repeated fields", function()
   http.with(app_with { fields = 3 }, function(open)
     t.eq(open():ask("GET / HTTP/1.1\r\nHost: x\r\nA: 1\r\nA: 2\r\n\r\n").status, 200)
     t.eq(open():ask("GET / HTTP/1.1\r\nHost: x\r\nA: 1\r\nA: 2\r\nA: 3\r\n\r\n").status, 431)
   end)
 end)
 
-t.test("the body's limit is exact, by length and in chunks", function()
+t.test("the limit of a body is exact, with Content-Length and in chunks", function()
   local chunked = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
   http.with(app_with { body = 10 }, function(open)
     t.eq(open():request("POST", "/", nil, ("a"):rep(10)).body, ("a"):rep(10))
@@ -88,7 +88,7 @@ t.test("the header time starts with the first byte, even after a pipelined reque
   end)
 end)
 
-t.test("empty lines that arrive slowly are not a request, and end with the header time", function()
+t.test("if only an empty line arrives within the header time, the response is 408", function()
   http.with(app_with { header_time = 0.15 }, function(open)
     local c = open()
     c:send "\r\n"
@@ -97,7 +97,7 @@ t.test("empty lines that arrive slowly are not a request, and end with the heade
   end)
 end)
 
-t.test("the rest of an unread body gains no time by arriving slowly", function()
+t.test("an unread body that arrives slowly does not extend the body time", function()
   http.with(app_with { body_time = 0.2 }, function(open)
     local c = open()
     c:send "POST /unread HTTP/1.1\r\nHost: x\r\nContent-Length: 10000\r\n\r\n"
@@ -124,7 +124,7 @@ t.test("a reader that makes progress keeps its connection beyond the write time"
       got = got + #assert(c:recv(), "cut off")
       if lio.now() - began < 2 then loop.sleep(0.05) end
     end
-    t.ok(lio.now() - began >= 2, "so slow a reader takes longer than the write time")
+    t.ok(lio.now() - began >= 2, "this reader takes longer than the write time")
   end)
 end)
 
@@ -137,7 +137,7 @@ t.test("a pipelining client that reads nothing is closed after the write time", 
   end)
 end)
 
-t.test("many responses that are not read end with the write time as well", function()
+t.test("a client that does not read many small responses is closed after the write time", function()
   local app = web.new { write_time = 0.15 }
   app:get("/", function() return ("x"):rep(1000) end)
   http.with(app, function(_, server)
@@ -158,7 +158,7 @@ t.test("the last allowed request closes the connection even if its body was not 
   end)
 end)
 
-t.test("connections that wait get places: with a limit of one they are served one after another", function()
+t.test("with a limit of one connection, waiting connections are served one after another", function()
   http.with(app_with { connections = 1 }, function(open)
     for _ = 1, 20 do
       local c = open()

@@ -7,21 +7,21 @@ local web = require "lio.webserver"
 
 local ASK <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
--- Returns what a handler sends to the stream, as a client reads it until the end.
+-- Returns the response of a handler that calls `f` with a stream of events. The client reads it until the end.
 local function sent(f, opts)
   return http.once(function(app)
     app:get("/", function(req, res) f(res:sse(opts), req) end)
   end, "GET", "/")
 end
 
--- Reads one chunk.
+-- Reads one chunk. Returns its data.
 local function chunk(c)
   local data = c.c:recv(tonumber(c.c:recv("until", "\r\n"), 16))
   c.c:recv(2)
   return data
 end
 
-t.test("an event is its fields and a blank line", function()
+t.test("an event is sent as its fields and a blank line", function()
   local r = sent(function(events)
     t.eq(events:send "hello", true)
     events:send("x", "tick", 7, 2500)
@@ -36,7 +36,7 @@ t.test("an event is its fields and a blank line", function()
   t.eq(r.headers["x-accel-buffering"], "no")
 end)
 
-t.test("each line of the data is a field, with any line ending, so that data cannot become another field", function()
+t.test("each line of the data, with any line ending, is a data field, so data cannot add other fields", function()
   local r = sent(function(events)
     events:send "a\nb\r\nc\rid: 9\n"
     events:comment "x\ny"
@@ -45,7 +45,7 @@ t.test("each line of the data is a field, with any line ending, so that data can
   t.eq(r.body, "data: a\ndata: b\ndata: c\ndata: id: 9\ndata: \n\n: x\n: y\n\n: \n\n")
 end)
 
-t.test("names and ids of more than one line, and data of a wrong type, raise", function()
+t.test("an event name or id with several lines, and data of a wrong type, raise", function()
   sent(function(events)
     t.raises("send: event must be one line", events.send, events, "x", "a\nb")
     t.raises("send: id must be one line", events.send, events, "x", nil, "a\0")
@@ -104,7 +104,7 @@ t.test("a handler that only waits is notified when its client closes", function(
   end)
 end)
 
-t.test("a loop of sends ends when the client closes", function()
+t.test("a loop that sends events ends when the client closes", function()
   local app, done = web.new(), {}
   app:get("/", function(_, res)
     local events = res:sse()
@@ -120,7 +120,7 @@ t.test("a loop of sends ends when the client closes", function()
   end)
 end)
 
-t.test("wait ends after its time, and the stream stays open", function()
+t.test("wait ends after its timeout, and the stream stays open", function()
   local r = sent(function(events)
     local ok, reason = events:wait(0.01)
     t.eq({ ok, reason }, { false, "timeout" })
@@ -129,7 +129,7 @@ t.test("wait ends after its time, and the stream stays open", function()
   t.eq(r.body, "data: on\n\n")
 end)
 
-t.test("a silent stream gets comments, unless ping is false", function()
+t.test("on a stream without events the server sends comments, unless ping is false", function()
   local app, go = web.new(), {}
   app:get("/", function(_, res)
     res:sse { ping = 0.01 }
@@ -159,7 +159,7 @@ t.test("close ends the stream, and the connection serves further requests", func
   end)
 end)
 
-t.test("a server that stops ends its streams, and does not wait for its grace", function()
+t.test("a server that stops ends its streams, and does not wait for the whole grace period", function()
   local app, reason = web.new(), nil
   app:get("/", function(_, res)
     reason = select(2, res:sse():wait())
@@ -173,7 +173,7 @@ t.test("a server that stops ends its streams, and does not wait for its grace", 
   end)
 end)
 
-t.test("a stream that begins while the server stops has ended already", function()
+t.test("a stream that is started while the server stops ends at once", function()
   local app, go, closed = web.new(), {}, nil
   app:get("/", function(_, res)
     loop.wait(go)
@@ -195,7 +195,7 @@ t.test("a stream that begins while the server stops has ended already", function
   end)
 end)
 
-t.test("a handler that returns ends its stream, without leaks", function()
+t.test("when a handler returns, its stream ends and nothing leaks", function()
   local app, kept, streams = web.new(), nil, setmetatable({}, { __mode = "k" })
   app:get("/", function(_, res)
     kept = res:sse { ping = 3600 }
@@ -216,7 +216,7 @@ t.test("a handler that returns ends its stream, without leaks", function()
   end)
 end)
 
-t.test("a client that does not read blocks the sender, gets no pings, and ends the stream by closing", function()
+t.test("a client that does not read blocks the sender and gets no pings; its close ends the stream", function()
   local app, count, done = web.new(), 0, {}
   app:get("/", function(_, res)
     local events, data = res:sse { ping = 0.001 }, ("x"):rep(60000)
@@ -233,7 +233,7 @@ t.test("a client that does not read blocks the sender, gets no pings, and ends t
   end)
 end)
 
-t.test("HEAD gets the head of a stream, and no stream", function()
+t.test("HEAD gets the head of a stream, but no events", function()
   local closed
   local r = http.once(function(app)
     app:get("/", function(_, res) closed = res:sse():is_closed() end)
@@ -250,7 +250,7 @@ t.test("a stream whose handler is killed ends, its hooks run, and its timer is f
     loop.sleep(100)
   end)
   http.with(app, function(open, server)
-    -- The first request of a connection, and a later one, which another task serves.
+    -- Tests the first request of a connection, and a later request, which another task serves.
     for _, before in ipairs { 0, 1 } do
       local c = open()
       for _ = 1, before do t.eq(c:request("GET", "/none").status, 404) end
@@ -267,7 +267,7 @@ t.test("a stream whose handler is killed ends, its hooks run, and its timer is f
   end)
 end)
 
-t.test("another task may wait for the end after one that waited was killed", function()
+t.test("if a task that waits for the end of a stream is killed, another task may wait", function()
   local app, reasons = web.new(), {}
   app:get("/", function(_, res)
     local events = res:sse()

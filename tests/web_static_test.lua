@@ -1,5 +1,5 @@
--- `app:static` and `res:file`: which files are served, with which fields, and that paths cannot leave a folder. Ranges
--- and conditions are in web_range_test.lua.
+-- `app:static` and `res:file`: which files are served, with which fields, and that paths cannot leave a folder.
+-- web_range_test.lua tests ranges and conditional requests.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -31,14 +31,14 @@ sh [[ln -s ../secret.txt site/escape.txt; ln -s ../outside site/away; ln -s hell
   ln -s "$PWD/site/hello.txt" site/absolute.txt; ln -s / site/root; mkfifo site/fifo
   printf x > site/list/fifo; rm site/list/fifo; mkfifo site/list/fifo; ln -s /etc site/list/etc]]
 
--- Requests a path from an app that serves the folder at "/" and at "/files".
+-- Requests `target` from an app that serves the folder at "/" and at "/files". Returns the response.
 local function ask(target, fields, method, opts)
   return http.once(function(app)
     app:static("/", site, opts):static("/files/", site, opts)
   end, method or "GET", target, fields)
 end
 
--- The bytes of a request with an unusual target.
+-- Requests an unusual target, which is sent unchanged. Returns the response.
 local function raw(target, opts)
   local app, response = web.new(), nil
   app:static("/", site, opts)
@@ -68,7 +68,7 @@ t.test("the tag is the same for a copy of the file, and changes when the file ch
   t.eq(ask("/copy.txt").headers.etag, '"6-5e0d5da5.6"')
 end)
 
-t.test("without free descriptors a file is 503 with Retry-After, logged once; later it is served again", function()
+t.test("without free descriptors the response is 503 with Retry-After, and one line is logged", function()
   local script = t.write(t.tmp() .. "/server.lua", [[
     local web, file = require "lio.webserver", require "lio.file"
     local app, kept = web.new(), {}
@@ -108,7 +108,7 @@ t.test("without free descriptors a file is 503 with Retry-After, logged once; la
   t.eq(child:close(), 0)
 end)
 
-t.test("types follow the ends of names; JavaScript is text/javascript, unknown types are octet-stream", function()
+t.test("the extension determines the type, which is application/octet-stream without a known extension", function()
   t.eq(ask("/app.js").headers["content-type"], "text/javascript; charset=utf-8")
   t.eq(ask("/pixel.png").headers["content-type"], "image/png")
   t.eq(ask("/").headers["content-type"], "text/html; charset=utf-8")
@@ -116,7 +116,7 @@ t.test("types follow the ends of names; JavaScript is text/javascript, unknown t
   t.eq(ask("/unknown").headers["content-type"], "application/octet-stream")
 end)
 
-t.test("an empty file, unusual names and another prefix", function()
+t.test("an empty file, files with unusual names, and files below another prefix are served", function()
   local r = ask "/empty.txt"
   t.eq({ r.status, r.body, r.headers["content-length"] }, { 200, "", "0" })
   t.eq(ask("/a%20b/c+d.txt").body, "odd")
@@ -133,20 +133,20 @@ t.test("HEAD gets the fields of GET and no body", function()
   end
 end)
 
-t.test("other methods are 405 with Allow, and OPTIONS lists the methods", function()
+t.test("other methods are refused with 405 and Allow, and OPTIONS lists the methods", function()
   local r = ask("/hello.txt", nil, "POST")
   t.eq({ r.status, r.headers.allow }, { 405, "GET, HEAD, OPTIONS" })
   t.eq(ask("/hello.txt", nil, "DELETE").status, 405)
   t.eq({ ask("/hello.txt", nil, "OPTIONS").status, ask("/", nil, "PUT").status }, { 204, 405 })
 end)
 
-t.test("a directory serves its index.html, or the index with another name", function()
+t.test("for a directory, its index.html or the file that the option index names is served", function()
   t.eq(ask("/").body, "<h1>home</h1>")
   t.eq(ask("/docs/").body, "docs")
   t.eq(ask("/", nil, "GET", { index = "hello.txt" }).body, "hello\n")
 end)
 
-t.test("a directory without a slash at its end is a redirect to a relative place, with the query", function()
+t.test("a directory without a slash at the end is redirected to a relative path, with the query", function()
   local r = ask "/docs"
   t.eq({ r.status, r.headers.location, r.body }, { 301, "./docs/", "" })
   t.eq(ask("/docs?a=1&b=%2F").headers.location, "./docs/?a=1&b=%2F")
@@ -154,7 +154,7 @@ t.test("a directory without a slash at its end is a redirect to a relative place
   t.eq(ask("/a%20b").headers.location, "./a%20b/")
 end)
 
-t.test("no path leads to a redirect to another host", function()
+t.test("no path causes a redirect to another host", function()
   for _, target in ipairs { "//evil.com", "///evil.com", "/%2f/evil.com", "/\\evil.com", "//evil.com/..",
     "/%5cevil.com", "//evil.com/%2e%2e" } do
     local r = raw(target)
@@ -163,7 +163,7 @@ t.test("no path leads to a redirect to another host", function()
   end
 end)
 
-t.test("a file that does not exist is 404, by the app's own handler if it has one", function()
+t.test("for a file that does not exist the response is 404, or that of the app's not_found", function()
   for _, target in ipairs { "/none", "/none/", "/hello.txt/", "/hello.txt/x", "/empty/", "/files/none" } do
     local r = ask(target)
     t.eq({ target, r.status, r.body }, { target, 404, "Not Found\n" })
@@ -175,7 +175,7 @@ t.test("a file that does not exist is 404, by the app's own handler if it has on
   t.eq({ r.status, r.body }, { 404, "no /none" })
 end)
 
-t.test("no path leaves the folder, and one that tries is 404", function()
+t.test("no path leads out of the folder, and the response to such a path is 404", function()
   local targets = {
     "/../secret.txt", "/..", "/../", "/docs/../../secret.txt", "/%2e%2e/secret.txt", "/%2E%2e/secret.txt",
     "/.%2e/secret.txt", "/..%2fsecret.txt", "/%2e%2e%2fsecret.txt", "/docs/..%2f..%2fsecret.txt",
@@ -200,7 +200,7 @@ t.test("a malformed escape is refused", function()
   t.eq(raw("/%").status, 400)
 end)
 
-t.test("links to places inside are followed, even absolute ones", function()
+t.test("links to places inside the folder are followed, even absolute links", function()
   t.eq(ask("/inside.txt").body, "hello\n")
   t.eq(ask("/absolute.txt").body, "hello\n")
 end)
@@ -213,7 +213,7 @@ t.test("names that begin with a dot are hidden by default", function()
   t.eq(ask("/.git/config", nil, "GET", { hidden = true }).body, "secret")
 end)
 
-t.test("a file without read permission is 403", function()
+t.test("for a file without read permission the response is 403", function()
   t.write(site .. "/closed.txt", "closed")
   sh "chmod 0 site/closed.txt"
   local readable = io.open(site .. "/closed.txt")
@@ -238,7 +238,7 @@ t.test("a listing shows the accessible files, escaped, directories first, with s
   t.ok(not ask("/list/sub/", nil, "GET", { list = true }).body:find("<td><a href=\"./", 1, true))
   t.ok(ask("/list/", nil, "GET", { list = true, hidden = true }).body:find(".hidden", 1, true))
   t.eq(ask("/list/", nil, "HEAD", { list = true }).body, "")
-  t.eq(ask("/docs/", nil, "GET", { list = true }).body, "docs", "an index comes first")
+  t.eq(ask("/docs/", nil, "GET", { list = true }).body, "docs", "an index is served instead of a listing")
 end)
 
 t.test("the path of a listing is escaped in its title", function()
@@ -274,7 +274,7 @@ t.test("compressed copies are sent to clients that accept them, with type, codin
   t.eq(#get("gzip;q=0, identity").body, 600)
   t.eq(get("br", "HEAD").headers["content-length"], "12")
   t.eq(#ask("/app.js", { "Accept-Encoding: gzip" }, "GET", { precompressed = false }).body, 600)
-  t.eq(ask("/pixel.png", { "Accept-Encoding: gzip" }).headers.vary, nil, "pictures have no copies")
+  t.eq(ask("/pixel.png", { "Accept-Encoding: gzip" }).headers.vary, nil, "pictures need no Vary")
   local again = ask("/app.js", { "Accept-Encoding: gzip", "If-None-Match: " .. gzip.headers.etag })
   t.eq({ again.status, again.headers.vary, again.headers.etag }, { 304, "Accept-Encoding", gzip.headers.etag })
   local part = ask("/app.js", { "Accept-Encoding: gzip", "Range: bytes=0-3" })
@@ -304,7 +304,7 @@ t.test("a large file is sent whole, even between other responses", function()
   end)
 end)
 
-t.test("HTTP/1.0 gets a file with its length", function()
+t.test("an HTTP/1.0 client gets a file with its length", function()
   local app = web.new()
   app:static("/", site)
   http.with(app, function(open)
@@ -315,7 +315,7 @@ t.test("HTTP/1.0 gets a file with its length", function()
   end)
 end)
 
-t.test("after its file is sent, an idle connection keeps no file open", function()
+t.test("an idle connection whose file was sent keeps no file open", function()
   local app = web.new()
   app:static("/", site)
   http.with(app, function(open)
@@ -324,7 +324,7 @@ t.test("after its file is sent, an idle connection keeps no file open", function
     local _, before = t.descriptors()
     for _, target in ipairs { "/hello.txt", "/large.bin" } do
       c:request("GET", target)
-      -- The task of the server ends after the client has read.
+      -- The server's task may end some time after the client has read the response.
       local deadline = loop.now() + 10
       while select(2, t.descriptors()) > before and loop.now() < deadline do loop.sleep(0.001) end
       t.eq({ target, select(2, t.descriptors()) }, { target, before })
@@ -332,7 +332,7 @@ t.test("after its file is sent, an idle connection keeps no file open", function
   end)
 end)
 
-t.test("downloads that the client ends leave no file open, and are not logged", function()
+t.test("aborted downloads leave no file open, and are not logged", function()
   local f <close> = assert(io.open(site .. "/endless.bin", "w"))
   f:seek("set", (1 << 30) - 1)
   f:write "x"
@@ -346,13 +346,13 @@ t.test("downloads that the client ends leave no file open, and are not logged", 
         local c = open()
         c:send "GET /endless.bin HTTP/1.1\r\nHost: x\r\n\r\n"
         t.eq(c:read_head().status, 200)
-        -- One client stops reading until the write time has passed; the others close.
+        -- The first client stops reading, so the write time ends its download; the others close.
         if index > 1 then c:close() end
       end
       local deadline = loop.now() + 10
       while server.count > 0 and loop.now() < deadline do loop.sleep(0.01) end
       t.eq(server.count, 0)
-      t.eq(select(2, t.descriptors()), before + 1, "but for the client that stays")
+      t.eq(select(2, t.descriptors()), before + 1, "only the socket of the first client is open")
     end)
   end)
   t.eq(log, "")
@@ -376,7 +376,7 @@ t.test("a file that shrinks while it is sent ends the connection", function()
   t.ok(log:find("GET /shrinks.bin: sendfile: the file has become shorter", 1, true), log)
 end)
 
-t.test("middleware runs around files, and can replace one", function()
+t.test("middleware runs around the handler of files, and can replace its response", function()
   local r = http.once(function(app)
     app:use(function(_, res, next)
       next()
@@ -395,7 +395,7 @@ t.test("middleware runs around files, and can replace one", function()
   t.eq({ r.status, r.body, r.headers["content-length"] }, { 200, "another", "7" })
 end)
 
-t.test("a response is the same with and without middleware around it, and below a mount", function()
+t.test("the response for a file is the same with and without middleware, and in a mounted app", function()
   local function app_with(shape)
     local app, inner = web.new(), web.new()
     if shape == "middleware" then app:use(function(_, _, next) next() end) end
@@ -434,7 +434,7 @@ t.test("a response is the same with and without middleware around it, and below 
   t.eq(seen.mounted, seen.plain)
 end)
 
--- How many bytes of files the process has read; nil where the system does not report that.
+-- Returns the number of bytes that the process has read, or nil if the system does not report it.
 local function bytes_read()
   local f = io.open "/proc/self/io"
   if not f then return nil end
@@ -456,7 +456,7 @@ t.test("a small file is read once, and again when it has changed, unless the cac
     end
     t.write(name, ("a"):rep(size))
     t.eq(cost "/on", ("a"):rep(size))
-    -- A file that has just changed is not kept.
+    -- The server does not cache a file that has just changed.
     local deadline = loop.now() + 20
     local body, read
     repeat
@@ -464,7 +464,7 @@ t.test("a small file is read once, and again when it has changed, unless the cac
       body, read = cost "/on"
       t.eq(body, ("a"):rep(size))
     until not read or read < size or loop.now() > deadline
-    t.ok(not read or read < size, "it is never kept")
+    t.ok(not read or read < size, "the file is never cached")
     for _, prefix in ipairs { "/off", "/few" } do
       for _ = 1, 2 do
         body, read = cost(prefix)
@@ -478,7 +478,7 @@ t.test("a small file is read once, and again when it has changed, unless the cac
     t.eq({ kept.status, kept.headers["content-length"] }, { 200, "30000" })
     t.eq(c:request("GET", "/on/kept.bin", { "If-None-Match: " .. kept.headers.etag }).status, 304)
     t.eq(c:request("GET", "/on/kept.bin", { "Range: bytes=0-0, 2-2" }).status, 206)
-    -- The same size, and the same time of the last change of its content.
+    -- The new file has the same size and the same modification time.
     assert(os.execute(("touch -r %s %s.time"):format(t.quote(name), t.quote(name))))
     t.write(name, ("b"):rep(size))
     assert(os.execute(("touch -r %s.time %s"):format(t.quote(name), t.quote(name))))
@@ -488,7 +488,7 @@ t.test("a small file is read once, and again when it has changed, unless the cac
   end)
 end)
 
-t.test("a route of the app comes before a file", function()
+t.test("a route of the app takes precedence over a file", function()
   local r = http.once(function(app)
     app:static("/", site)
     app:get("/hello.txt", function() return "route" end)
@@ -496,7 +496,7 @@ t.test("a route of the app comes before a file", function()
   t.eq(r.body, "route")
 end)
 
-t.test("a folder that does not exist, and wrong options, raise at the caller's line", function()
+t.test("for a missing folder or wrong options, app:static raises at the caller's line", function()
   local app = web.new()
   t.raises("web_static_test.lua:%d+: app:static: cannot serve '.*/none': No such file", function()
     app:static("/", base .. "/none")
@@ -515,7 +515,7 @@ t.test("a folder that does not exist, and wrong options, raise at the caller's l
   t.raises("bad argument #2 to 'static' %(path of a folder expected, got nil", app.static, app, "/")
 end)
 
--- Returns the results of res:file.
+-- Requests `path`, for which a handler calls res:file. Returns the response, and the results of res:file.
 local function sent(path, opts, fields)
   local result
   local r = http.once(function(app)
@@ -527,7 +527,7 @@ local function sent(path, opts, fields)
   return r, result
 end
 
-t.test("res:file serves one file, with conditions, ranges and copies", function()
+t.test("res:file serves one file, with conditional requests, ranges and compressed copies", function()
   local r, result = sent(site .. "/hello.txt")
   t.eq({ r.status, r.body, r.headers["content-type"], result[1] },
     { 200, "hello\n", "text/plain; charset=utf-8", "res" })
@@ -551,7 +551,7 @@ t.test("res:file accepts a type, a name for a download, and cache options", func
   t.ok(log:find("web_static_test.lua:%d+: res:file: option 'cache_control' must be a string, got 1"), log)
 end)
 
-t.test("res:file returns why a file cannot be opened, which is 404 unless the handler responds otherwise", function()
+t.test("if res:file cannot open a file it returns the reason, and the response is 404 by default", function()
   local r, result = sent(site .. "/none")
   t.eq({ r.status, r.body, result[1], result[3] }, { 404, "Not Found\n", nil, "not found" })
   t.eq({ sent(site).status, sent(site .. "/fifo").status }, { 404, 404 })
@@ -563,7 +563,7 @@ t.test("res:file returns why a file cannot be opened, which is 404 unless the ha
   t.eq({ r.status, r.body }, { 200, "instead" })
 end)
 
-t.test("res:file with a root does not leave it", function()
+t.test("res:file with a root serves only files below the root", function()
   t.eq(sent("hello.txt", { root = site }).body, "hello\n")
   for _, path in ipairs { "../secret.txt", "/etc/passwd", "escape.txt", "hello.txt\0", "docs\\index.html" } do
     local r, result = sent(path, { root = site })
@@ -571,14 +571,14 @@ t.test("res:file with a root does not leave it", function()
   end
 end)
 
-t.test("res:file with another status sends the whole file, for error pages", function()
+t.test("res:file with another status, as for error pages, sends the whole file", function()
   local r = http.once(function(app)
     app:get("/", function(_, res) return res:status(404):file(site .. "/hello.txt") end)
   end, "GET", "/", { "Range: bytes=0-0", "If-None-Match: *" })
   t.eq({ r.status, r.body }, { 404, "hello\n" })
 end)
 
-t.test("a handler that raises after res:file responds with 500, and the file is closed", function()
+t.test("if a handler raises after res:file, the response is 500, and the file is closed", function()
   local r
   http.logged(function()
     r = http.once(function(app)
@@ -591,7 +591,7 @@ t.test("a handler that raises after res:file responds with 500, and the file is 
   t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" })
 end)
 
-t.test("web.compress compresses a file without a compressed copy, but no ranges and no copies", function()
+t.test("web.compress compresses a file that has no compressed copy, but no ranges", function()
   t.write(site .. "/long.txt", ("a long text, "):rep(10000))
   local function get(target, ...)
     return http.once(function(app)
@@ -634,7 +634,7 @@ t.test("a mounted app serves files below its prefix, and redirects within it", f
   t.eq(get("/app/files/").body, "<h1>home</h1>")
 end)
 
-t.test("a folder's file is served where a route with a constraint was checked first", function()
+t.test("if the constraint of a route is not satisfied, a file with the path is served", function()
   local function get(target)
     return http.once(function(app)
       app:get("/:id<%d+>", function(req) return "id " .. req.params.id end)

@@ -1,4 +1,4 @@
--- How the process of a server starts and ends: signals, the printed address, a port that is in use.
+-- How a server process starts and ends: signals, the printed address, a port in use.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -6,7 +6,7 @@ local loop = require "lio.loop"
 local net = require "lio.net"
 
 -- Starts a server with the routes of `body`. Returns the child and its port.
--- Known to programs: web, loop, app
+-- The programs may use: web, loop, app
 local function start(body, where)
   local script = t.write(t.tmp() .. "/server.lua", table.concat({
     'local web, loop = require "lio.webserver", require "lio.loop"',
@@ -20,7 +20,7 @@ local function start(body, where)
   return child, math.tointeger(tonumber(child:expect "^lio: serving http://127%.0%.0%.1:(%d+)/$"))
 end
 
--- Reads the rest of a child's output and waits for its end. Returns the exit code.
+-- Reads the rest of a child's output and waits until it ends. Returns its exit code.
 local function ended(child)
   child:all()
   return child:close()
@@ -28,7 +28,7 @@ end
 
 local GET <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 local SLOW <const> = "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
--- A handler that prints when it begins, and responds when the stop has begun.
+-- A route whose handler prints a line when it starts, and responds when the server is stopping.
 local SLOW_ROUTE <const> = [[
   io.stdout:setvbuf "line"
   app:get("/slow", function()
@@ -74,8 +74,8 @@ t.test("requests whose bytes have arrived are answered before a stop, with Conne
   t.eq(ended(child), 0)
 end)
 
--- Regression: the next response after a stop said close, so that requests pipelined after it were never answered.
-t.test("pipelined requests that have arrived are answered before a stop; only the last closes", function()
+-- Regression: the first response after a stop had Connection: close, so later pipelined requests were never answered.
+t.test("pipelined requests that have arrived are answered before a stop; only the last response closes", function()
   local child <close>, port = start(SLOW_ROUTE .. [[
     app:post("/body", function(req) return req:body() end)]])
   loop.run(function()
@@ -100,12 +100,12 @@ t.test("pipelined requests that have arrived are answered before a stop; only th
     other:kill()
     t.eq(d:response().body, "slow")
     t.eq(d:response().body, body)
-    t.ok(d:ended(), "also behind a body that was the last")
+    t.ok(d:ended(), "the connection also closes after a last request with a body")
   end)
   t.eq(ended(child), 0)
 end)
 
--- A route whose handler answers each line of a connection to `port` with the same line, until "end".
+-- Returns a route whose handler connects to `port` and sends each line back. It responds when it receives "end".
 local function talk_route(port)
   return ([[
     app:get("/talk", function()
@@ -117,8 +117,9 @@ local function talk_route(port)
     end)]]):format(port)
 end
 
--- Starts a server, requests "/talk" and sends a signal (SIGTERM). `f(child, asker, say)` runs when the stop has begun;
--- `say(line)` returns the response of the handler.
+-- Starts a server, requests "/talk" and sends a signal (default: SIGTERM). When the server is stopping, calls
+-- `f(child, asker, say)`: `asker` is the connection of the request, and `say(line)` sends a line to the handler and
+-- returns its answer.
 local function while_it_stops(f, signal)
   loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
@@ -128,7 +129,8 @@ local function while_it_stops(f, signal)
     asker:send "GET /talk HTTP/1.1\r\nHost: x\r\n\r\n"
     local talk <close> = assert(listener:accept())
     child:kill(signal)
-    -- It has received the signal when it accepts no connections. The system resets connections while it closes.
+    -- When the server accepts no connections, it has received the signal. While it closes its listener, the system may
+    -- reset connections.
     local other, message, code
     repeat
       other, message, code = net.connect("127.0.0.1", port)
@@ -150,8 +152,8 @@ t.test("while it stops, a server accepts no new connections", function()
   end)
 end)
 
--- The handler responds, and then the server ends. Two words are two rounds of the loop: a signal sent before them has
--- been received.
+-- Checks that the handler responds, and that the server then ends. The two lines take two rounds of the server's loop,
+-- so that the server has received a signal that was sent before the call.
 local function answers_to_the_end(child, asker, say)
   t.eq({ say "one", say "two" }, { "one", "two" })
   say "end"
@@ -160,9 +162,9 @@ local function answers_to_the_end(child, asker, say)
   t.eq(ended(child), 0)
 end
 
--- Regression: `timeout` and terminals send a signal to a process and to its group: the server was cut short.
-t.test("a signal that comes twice within a short time counts once", function()
-  -- A busy machine may make one round too long, but not all of them.
+-- Regression: `timeout` and terminals send a signal to a process and to its group, so the server ended at once.
+t.test("a signal that arrives twice within a short time counts once", function()
+  -- On a busy machine the signals may be too far apart in one round, but not in all ten.
   local round, answered, problem = 0, false, nil
   repeat
     round = round + 1
@@ -176,7 +178,7 @@ end)
 
 t.test("a second SIGTERM does not end a server that still responds", function()
   while_it_stops(function(child, asker, say)
-    loop.sleep(0.25) -- earlier it would count as the same signal
+    loop.sleep(0.25) -- an earlier signal would count as the same one
     child:kill()
     answers_to_the_end(child, asker, say)
   end)
@@ -184,7 +186,7 @@ end)
 
 t.test("a second SIGINT ends a server at once", function()
   while_it_stops(function(child, asker)
-    loop.sleep(0.25) -- earlier it would count as the same signal
+    loop.sleep(0.25) -- an earlier signal would count as the same one
     child:kill "INT"
     t.is_nil((asker.c:recv()))
     t.eq(child:line(), "after run")
@@ -192,8 +194,8 @@ t.test("a second SIGINT ends a server at once", function()
   end)
 end)
 
--- Starts a server whose handler runs without a wait: it prints "busy 1", "busy 2" … when the files of these names
--- appear, and responds when "go" does. Returns the child, its port and the folder.
+-- Starts a server whose handler runs without a wait. It prints "busy 1", "busy 2", … when files with these names
+-- appear, and responds when the file "go" appears. Returns the child, its port and the folder of the files.
 local function start_busy()
   local dir = t.tmp()
   local child, port = start(([[
@@ -215,13 +217,13 @@ local function start_busy()
   return child, port, dir
 end
 
--- Returns when the handler runs, and the process has received the signals that were sent before.
+-- Waits until the handler prints "busy `n`". Then the process has received the signals that were sent before.
 local function until_busy(child, dir, n)
   t.write(dir .. "/busy " .. n, "")
   t.eq(child:line(), "busy " .. n)
 end
 
-t.test("SIGTERM does not kill a server whose handler is busy, even if it comes several times", function()
+t.test("SIGTERM does not kill a server whose handler is busy, even if it is sent several times", function()
   local child <close>, port, dir = start_busy()
   loop.run(function()
     local c <close> = http.open(port)
@@ -268,7 +270,7 @@ t.test("a second SIGINT kills a server that does not handle the first", function
   t.ok(code == 130 or signal == 2, ("exit code %s, signal %s"):format(code, signal))
 end)
 
-t.test("a stop that waits prints once what it waits for", function()
+t.test("a stop that has to wait prints once which connections it waits for", function()
   local script = t.write(t.tmp() .. "/server.lua", [[
     local app = require("lio.webserver").new { grace = 1.5 }
     app:get("/", function()
@@ -304,7 +306,7 @@ t.test("a signal right after the address was printed stops a server with several
   end
 end)
 
-t.test("a handler that never ends is cut off after the grace time", function()
+t.test("a handler that does not end is killed after the grace period", function()
   local script = t.write(t.tmp() .. "/server.lua", [[
     local web, loop = require "lio.webserver", require "lio.loop"
     local app = web.new { grace = 0.2 }
@@ -329,7 +331,7 @@ t.test("a handler that never ends is cut off after the grace time", function()
   t.eq(ended(child), 0)
 end)
 
-t.test("loop.grace is the grace time if the app sets none", function()
+t.test("if the app sets no grace period, it is loop.grace", function()
   for _, case in ipairs { { "", "0.2" }, { "{ grace = 0.2 }", "60" } } do
     local script = t.write(t.tmp() .. "/server.lua", ([[
       local web, loop = require "lio.webserver", require "lio.loop"
@@ -356,7 +358,7 @@ t.test("loop.grace is the grace time if the app sets none", function()
   end
 end)
 
-t.test("a port without an address is one of 127.0.0.1; the printed address is the bound one", function()
+t.test("a port without an address is bound on 127.0.0.1, and the bound address is printed", function()
   local app = require("lio.webserver").new()
   app:get("/", function() return "x" end)
   loop.run(function()
@@ -378,7 +380,7 @@ t.test("a port without an address is one of 127.0.0.1; the printed address is th
   end)
 end)
 
-t.test("debug is a warning on an address that other machines reach, and on no other", function()
+t.test("debug causes a warning if other machines can reach the address, and otherwise none", function()
   local web = require "lio.webserver"
   local cases = {
     { "0.0.0.0:0", true, "http://0.0.0.0:%d/" }, { "127.0.0.1:0", true }, { "127.1.2.3:0", true },
@@ -399,7 +401,7 @@ t.test("debug is a warning on an address that other machines reach, and on no ot
   end
 end)
 
-t.test("a port that is in use is a clear message and exit code 1", function()
+t.test("for a port in use, run prints a clear message and exits with code 1", function()
   local child <close>, port = start()
   local script = t.write(t.tmp() .. "/second.lua", ([[
     local app = require("lio.webserver").new()
@@ -412,7 +414,7 @@ t.test("a port that is in use is a clear message and exit code 1", function()
   t.eq(ended(child), 0)
 end)
 
-t.test("listen returns nil and a message where run raises", function()
+t.test("if the address is in use, listen returns nil and a message", function()
   local app = require("lio.webserver").new()
   http.with(app, function(_, server)
     local second, message = app:listen(server.url:match "//(.-)/")
@@ -423,7 +425,7 @@ t.test("listen returns nil and a message where run raises", function()
   t.raises("port or address expected, got table", app.listen, app, {})
 end)
 
-t.test("one app can serve several addresses, even IPv6, each stopped separately", function()
+t.test("one app can serve several addresses, including IPv6, which can be stopped separately", function()
   local app = require("lio.webserver").new()
   app:get("/", function(req) return req.remote_addr end)
   http.with(app, function(open)
@@ -442,7 +444,7 @@ t.test("one app can serve several addresses, even IPv6, each stopped separately"
   end)
 end)
 
-t.test("run inside a task serves until the server is stopped", function()
+t.test("app:run inside a task serves until the server is stopped", function()
   local app, served = require("lio.webserver").new(), nil
   app:get("/", function() return "x" end)
   local out = io.stdout

@@ -1,4 +1,4 @@
--- `app:run(where, { workers = n })`: the program in several services whose sockets share an address.
+-- `app:run(where, { workers = n })`: the program runs in several services, whose sockets share an address.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -8,7 +8,7 @@ local net = require "lio.net"
 local WORKERS <const> = 3
 
 -- Starts a server with workers and the routes of `body`. Returns the child and its port.
--- Known to programs: web, loop, app
+-- The programs may use: web, loop, app
 local function start(body, where, more)
   local script = t.write(t.tmp() .. "/server.lua", table.concat({
     'local web, loop = require "lio.webserver", require "lio.loop"',
@@ -43,7 +43,7 @@ local function close_all(open)
   for _, c in ipairs(open) do c:close() end
 end
 
-t.test("debug on an address that other machines reach is one warning for all workers", function()
+t.test("debug on an address that other machines can reach causes one warning for all workers", function()
   local script = t.write(t.tmp() .. "/server.lua", table.concat({
     'local app = require("lio.webserver").new { debug = true }',
     'app:get("/", function() return tostring(require("lio.webserver").worker()) end)',
@@ -58,7 +58,7 @@ t.test("debug on an address that other machines reach is one warning for all wor
   t.eq(child:close(), 0)
 end)
 
-t.test("every worker serves the same address, which is printed once", function()
+t.test("all workers serve the same address, which is printed once", function()
   local child <close>, port = start()
   loop.run(function()
     local open, met = meet_all(port)
@@ -74,10 +74,10 @@ t.test("every worker serves the same address, which is printed once", function()
   t.eq(lines, { "after run in 1", "after run in 2", "after run in 3", "after run in nil" })
 end)
 
--- Regression: the supervisor's request waited on a token that nothing referred to. After some cycles of a worker's
--- collector it was taken for orphaned, the supervisor got the error that the worker had ended, and the whole system
--- stopped under load.
-t.test("workers continue after many cycles of their collectors", function()
+-- Regression: a worker's task that handled the supervisor's request waited on a token that nothing referred to. After
+-- some garbage collection cycles the task was treated as orphaned, the supervisor got the error that the worker had
+-- ended, and the whole system stopped under load.
+t.test("workers continue after many garbage collection cycles", function()
   local child <close>, port = start('app:get("/collect", function() collectgarbage() return "done" end)')
   loop.run(function()
     local open = meet_all(port)
@@ -94,7 +94,7 @@ t.test("workers continue after many cycles of their collectors", function()
   t.eq(child:close(), 0)
 end)
 
-t.test("a stop answers the requests that have arrived in every worker; idle workers do not end it early", function()
+t.test("a stop answers the requests in every worker, and waits for them even if other workers are idle", function()
   local child <close>, port = start [[
     app:get("/slow", function()
       io.stderr:write "slow begins\n"
@@ -164,11 +164,11 @@ t.test("workers accept from one unix socket, whose file is removed at the end", 
   child:kill()
   child:all()
   t.eq(child:close(), 0)
-  -- A socket cannot be opened as a file, whether it exists or not.
+  -- io.open fails for a socket even if it exists, so the test renames the file to itself.
   t.is_nil(os.rename(path, path))
 end)
 
-t.test("a port that is in use is an error before any worker starts", function()
+t.test("a port in use causes an error before any worker starts", function()
   local listener <close> = assert(net.listen("127.0.0.1", 0, { reuseport = true }))
   local _, port = listener:address()
   local script = t.write(t.tmp() .. "/server.lua", ([[
@@ -179,7 +179,7 @@ t.test("a port that is in use is an error before any worker starts", function()
   t.ok(r.err:find(("cannot listen on 127.0.0.1:%d: "):format(port), 1, true), r.err)
 end)
 
-t.test("a program that fails in a worker ends all of them with exit code 1", function()
+t.test("if the program fails in a worker, all workers end, and the exit code is 1", function()
   local script = t.write(t.tmp() .. "/server.lua", [[
     local web = require "lio.webserver"
     if web.worker() == 2 then error "not in this one" end
@@ -191,7 +191,7 @@ t.test("a program that fails in a worker ends all of them with exit code 1", fun
   t.ok(r.err:find "run: a worker has failed", r.err)
 end)
 
-t.test("arguments of the program reach the workers", function()
+t.test("the workers get the arguments of the program", function()
   local script = t.write(t.tmp() .. "/server.lua", [[
     local web = require "lio.webserver"
     local app = web.new()
@@ -210,7 +210,7 @@ t.test("arguments of the program reach the workers", function()
   t.eq(child:close(), 0)
 end)
 
-t.test("a second call of run starts after the end of the first", function()
+t.test("a second call of run starts its workers when the first has ended", function()
   local script = t.write(t.tmp() .. "/server.lua", [[
     local web = require "lio.webserver"
     local app = web.new()
@@ -233,7 +233,7 @@ t.test("a second call of run starts after the end of the first", function()
   t.eq(child:close(), 0)
 end)
 
-t.test("a wrong number of workers, and workers inside a loop, are errors", function()
+t.test("a wrong number of workers, or several workers inside a loop, raises an error", function()
   local app = require("lio.webserver").new()
   t.raises("app:run: option 'workers' must be an integer from 1 to 1024, got 0", app.run, app, 0, { workers = 0 })
   t.raises("app:run: option 'workers' must be an integer from 1 to 1024, got \"many\"", app.run, app, 0,
@@ -243,13 +243,13 @@ t.test("a wrong number of workers, and workers inside a loop, are errors", funct
   end)
 end)
 
-t.test("several workers for a program without a file are an error", function()
+t.test("several workers cause an error if the program has no file", function()
   local r = t.run(t.lio() .. [[ -e 'require("lio.webserver").new():run("127.0.0.1:0", { workers = 2 })' ]])
   t.eq(r.code, 1)
   t.ok(r.err:find("app:run: several workers run the program's file, and this program has none", 1, true), r.err)
 end)
 
--- How many sockets of a process are watched by more than one of its selectors.
+-- Returns the number of sockets of a process that more than one of its selectors watches.
 local function shared_sockets(pid)
   local sockets, watched, shared = {}, {}, 0
   for inode in t.run(("ls -l /proc/%d/fd"):format(pid)).out:gmatch "socket:%[(%d+)%]" do
@@ -264,9 +264,9 @@ local function shared_sockets(pid)
   return shared
 end
 
--- Regression: the worker was reported only when its loop had ended, and the kernel continued to give its socket half of
--- the connections.
-t.test("a worker in an endless loop is reported at once, and the other one accepts its connections", function()
+-- Regression: the worker was reported only after its loop had ended, and the kernel continued to assign half of the
+-- connections to the worker's socket.
+t.test("a worker in an endless loop is reported at once, and the other worker accepts its connections", function()
   local go = t.tmp() .. "/go"
   local script = t.write(t.tmp() .. "/server.lua", ([[
     local web = require "lio.webserver"
@@ -294,10 +294,10 @@ t.test("a worker in an endless loop is reported at once, and the other one accep
     while ask() ~= who do t.ok(loop.now() < deadline, "worker " .. who .. " does not answer") end
   end
   loop.run(function()
-    -- Twice, because the help of the other worker must end with the loop.
+    -- The test runs twice, because the other worker must stop accepting the connections when the loop ends.
     for _ = 1, 2 do
       os.remove(go)
-      -- Long enough for a scheduler without work to stop checking its threads.
+      -- After this sleep, a scheduler without work no longer checks its threads.
       loop.sleep(1)
       local stuck = http.open(port)
       while stuck:ask(GET).body ~= "1" do
@@ -306,7 +306,7 @@ t.test("a worker in an endless loop is reported at once, and the other one accep
       end
       stuck:send "GET /spin HTTP/1.1\r\nHost: x\r\n\r\n"
       child:expect "^it loops$"
-      -- All at once: connections that arrive before the loop is detected wait in the queue of the worker's socket.
+      -- Connections that arrive before the loop is detected wait in the backlog of the worker's socket.
       local open = {}
       for i = 1, 20 do
         open[i] = http.open(port)
@@ -318,7 +318,7 @@ t.test("a worker in an endless loop is reported at once, and the other one accep
       local line = child:expect "%(2 worker1%) (service 2 .*)$"
       t.ok(line:find "^service 2 %(worker1%) has not paused for %d+%.%d s; stack traceback:$", line)
       child:expect "server%.lua:%d+"
-      t.eq(ask(), "2", "it still loops")
+      t.eq(ask(), "2", "the first worker is still in the loop")
       io.open(go, "w"):close()
       t.eq(stuck:response().body, "spun")
       t.eq(stuck:ask(GET).body, "1")

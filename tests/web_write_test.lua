@@ -54,7 +54,7 @@ for _, coding in ipairs { "identity", "gzip" } do
   end)
 end
 
-t.test("a body is sent without a type if the handler sets none, in pieces or as a whole", function()
+t.test("if the handler sets no type, a body in pieces or as a whole is sent without a type", function()
   local app = web.new()
   app:use(web.compress { min = 1 })
   app:get("/pieces", function(_, res)
@@ -86,7 +86,7 @@ t.test("a body is sent without a type if the handler sets none, in pieces or as 
   end)
 end)
 
-t.test("a function returns pieces until nil, as a result or for send", function()
+t.test("a function that the handler returns or sends is called for pieces until it returns nil", function()
   local function counter()
     local i = 0
     return function()
@@ -109,7 +109,7 @@ t.test("a function returns pieces until nil, as a result or for send", function(
   end)
 end)
 
-t.test("HTTP/1.0 gets no chunks: the end of the connection ends the body", function()
+t.test("an HTTP/1.0 client gets no chunks: the end of the connection ends the body", function()
   local app = web.new()
   app:get("/", function() return coroutine.wrap(function() coroutine.yield "a" coroutine.yield "b" end) end)
   app:get("/length", function(_, res)
@@ -144,7 +144,7 @@ t.test("a piece is sent before the handler waits for something else", function()
   end)
 end)
 
-t.test("with a Content-Length the pieces are sent as they are", function()
+t.test("with a Content-Length the pieces are sent without chunks", function()
   local app = web.new()
   app:get("/", function(_, res)
     res:header("Content-Length", 6)
@@ -177,7 +177,7 @@ t.test("writing more than the Content-Length raises, and the excess is not sent"
   end)
 end)
 
-t.test("writing less than the Content-Length ends the connection, so that the client notices it", function()
+t.test("writing less than the Content-Length ends the connection, so that the client detects it", function()
   local app = web.new()
   app:get("/", function(_, res)
     res:header("Content-Length", 4)
@@ -227,7 +227,7 @@ t.test("a body of 32 MiB arrives whole, as one string and in pieces", function()
   end)
 end)
 
-t.test("a slow reader blocks the writer, and memory stays constant", function()
+t.test("a slow reader blocks the writer, and the memory does not grow", function()
   local app, written = web.new(), 0
   local piece = ("x"):rep(65536)
   app:get("/", function(_, res)
@@ -248,7 +248,7 @@ t.test("a slow reader blocks the writer, and memory stays constant", function()
       local data = assert(c.c:recv())
       got = got + #data
       if got > look_at then
-        collectgarbage() -- the strings that this side makes are not measured
+        collectgarbage() -- the client's strings must not be measured
         most, look_at = math.max(most, resident()), got + 4 * MIB
       end
       if data:sub(-5) == "0\r\n\r\n" then break end
@@ -259,7 +259,7 @@ t.test("a slow reader blocks the writer, and memory stays constant", function()
   end)
 end, { resident = true })
 
-t.test("long bodies that a client does not read yet arrive whole and in order", function()
+t.test("long bodies that a client reads late arrive whole and in order", function()
   local app = web.new()
   app:get("/:letter/:count", function(req) return req.params.letter:rep(tonumber(req.params.count)) end)
   local letters = "abcdefghijklmnopqrstuvwxyz"
@@ -272,7 +272,7 @@ t.test("long bodies that a client does not read yet arrive whole and in order", 
     c:send(requests)
     t.ok(gone.c:wait_readable(10))
     gone:close()
-    t.eq(open():request("GET", "/z/5").body, "zzzzz", "another is answered meanwhile")
+    t.eq(open():request("GET", "/z/5").body, "zzzzz", "another client is answered meanwhile")
     for letter in letters:gmatch "." do
       local body = c:response("GET").body
       t.ok(body == letter:rep(size), letter)
@@ -315,7 +315,7 @@ t.test("a writer is notified when its peer closes, and the server no longer coun
   end)
 end)
 
-t.test("a peer that reads nothing for the write time is closed", function()
+t.test("the connection of a peer that reads nothing during the write time is closed", function()
   local app, result = web.new { write_time = 0.1 }, nil
   app:get("/", function(_, res)
     repeat result = table.pack(res:write(("x"):rep(65536))) until not result[1]
@@ -332,7 +332,7 @@ t.test("a peer that reads nothing for the write time is closed", function()
   end)
 end)
 
-t.test("trailers follow a chunked body, even one that was set as a string, and the connection stays open", function()
+t.test("trailers follow a chunked body, even if the body is a string, and the connection stays open", function()
   local app = web.new()
   app:get("/pieces", function(_, res)
     res:header("Trailer", "X-Sum, X-Count")
@@ -389,7 +389,7 @@ t.test("a trailer that could split the response, or change how it is read, raise
   t.ok(heard[4]:find "'set%-cookie' is not allowed", heard[4])
 end)
 
--- Regression: it was chunked.
+-- Regression: the body was chunked.
 t.test("the body of an answer to HTTP/1.0 is not chunked", function()
   local app = web.new()
   app:get("/", function(_, res) res:write "a" res:write "b" end)
@@ -402,7 +402,7 @@ t.test("the body of an answer to HTTP/1.0 is not chunked", function()
   end)
 end)
 
--- Regression: they stayed open until the garbage collector ran.
+-- Regression: the variables stayed open until the garbage collector ran.
 t.test("an aborted download closes the <close> variables of its handler at once", function()
   local app, closed = web.new(), 0
   app:get("/", function(_, res)

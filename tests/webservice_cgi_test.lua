@@ -1,5 +1,5 @@
--- The service `lio.webservice`: CGI modules, in both modes. The arguments of their functions, the results, and which
--- functions can be called.
+-- The service `lio.webservice`: CGI modules, in both modes. Tests the arguments and results of their functions, and
+-- which functions can be called.
 
 local t = require "tests.kit"
 local json = require "lio.json"
@@ -77,15 +77,15 @@ kit.test("a function gets the rest of the path, the query, headers in lower case
   t.eq(shown(s:request("GET", "/echo/")).path, "")
 end)
 
-kit.test("the module may be in a folder, or a field of another module", spec, function(s)
+kit.test("the module may be in a folder, or may be a field of another module", spec, function(s)
   t.eq(shown(s:request("PUT", "/deep/er/x", nil, "1")).path, "x")
   t.eq(s:request("GET", "/field").body, "a field")
   t.eq(s:request("GET", "/deep").status, 404)
   t.eq(s:request("GET", "/echoes").status, 404, "a prefix ends at a slash")
 end)
 
--- Regression: any alphabetic method called any exported function: `helper /x HTTP/1.1` did.
-kit.test("only exported functions named like methods of HTTP are called", spec, function(s)
+-- Regression: a request with any alphabetic method, such as `helper /x HTTP/1.1`, called the function of that name.
+kit.test("only functions that are named after HTTP methods are called", spec, function(s)
   for _, method in ipairs { "HELPER", "helper", "get", "Get", "TRACE", "DATA", "__index", "FOO", "OPTION" } do
     local r = s:request(method, "/echo")
     t.eq({ method, r.status }, { method, 405 })
@@ -116,8 +116,8 @@ kit.test("a function returns code, body and headers", spec, function(s)
   t.eq(s:request("GET", "/answers/large").body, ("0123456789"):rep(300000))
 end)
 
--- Regression: headers of a CGI module could end the head and begin another response.
-kit.test("headers that would split the response are an error of the module", quiet, function(s)
+-- Regression: the headers of a CGI module could end the head and begin another response.
+kit.test("if a module returns headers that would split the response, the status is 500", quiet, function(s)
   for _, what in ipairs { "crlf", "name", "nul", "code", "wild", "raise", "unknown" } do
     local r = s:request("GET", "/answers/" .. what)
     t.eq({ what, r.status, r.body }, { what, 500, "Internal Server Error\n" })
@@ -127,8 +127,8 @@ kit.test("headers that would split the response are an error of the module", qui
   t.ok(s:errors():find "oops")
 end)
 
--- Regression: the response to a HEAD had a body, which the next response followed.
-kit.test("HEAD is GET without its body", spec, function(s)
+-- Regression: the response to HEAD had a body, which clients read as the next response.
+kit.test("the response to HEAD is that of GET without the body", spec, function(s)
   loop.run(function()
     local c <close> = s:open()
     local r = c:request("HEAD", "/answers/plain")
@@ -138,13 +138,13 @@ kit.test("HEAD is GET without its body", spec, function(s)
 end)
 
 -- Regression: HTTP/1.0 clients got chunks, which they cannot parse.
-kit.test("a client of HTTP/1.0 gets the pieces without chunks, and the end of the connection", spec, function(s)
+kit.test("an HTTP/1.0 client gets the pieces without chunks, and then the connection ends", spec, function(s)
   local r = s:ask("GET /answers/list HTTP/1.0\r\n\r\n")
   t.eq({ r.body, r.headers["transfer-encoding"], r.headers.connection }, { "piece 2,piece 1,piece 0,", nil, "close" })
 end)
 
--- Regression: there was no keep-alive and no `Connection: close`, and a request after one without a length became its
--- body.
+-- Regression: there was no keep-alive and no `Connection: close`, and after a request without a length the next request
+-- was read as its body.
 kit.test("connections stay open, and requests that arrive together are answered in order", spec, function(s)
   loop.run(function()
     local c <close> = s:open()
@@ -158,14 +158,14 @@ kit.test("connections stay open, and requests that arrive together are answered 
   end)
 end)
 
--- Regression: `+` was decoded in paths; a key without `=` swallowed the next one.
-kit.test("a plus in a path is a plus, in a query a blank, and keys need no value", spec, function(s)
+-- Regression: `+` was decoded in paths; the value of a key without `=` included the next key.
+kit.test("a plus sign is a plus sign in a path and a space in a query, and keys need no value", spec, function(s)
   local r = shown(s:request("GET", "/echo/a+b%20c?k+1=v+1&alone&next=1&=x&e=%2B"))
   t.eq(r.path, "a+b c")
   t.eq(r.query, { ["k 1"] = "v 1", alone = "", next = "1", [""] = "x", e = "+" })
 end)
 
--- Regression: `/%zz` killed the task: no response, and the connection leaked.
+-- Regression: because of `/%zz` the task failed: no response was sent, and the connection leaked.
 kit.test("a path that cannot be decoded is refused with a response", spec, function(s)
   for _, target in ipairs { "/%zz", "/echo/%", "/echo/%4", "/echo/%g0" } do
     t.eq({ target, s:request("GET", target).status }, { target, 400 })
@@ -181,8 +181,8 @@ kit.test("malformed request lines are answered", spec, function(s)
   t.eq(s:ask("GET / HTTP/3.0\r\nHost: x\r\n\r\n").status, 505)
 end)
 
--- Regression: all of these were accepted.
-kit.test("malformed lengths are refused, and a length with chunks", spec, function(s)
+-- Regression: all of these requests were accepted.
+kit.test("malformed lengths, and a length together with chunks, are refused", spec, function(s)
   for _, fields in ipairs {
     "Content-Length: 0x5", "Content-Length: -1", "Content-Length: +5", "Content-Length: five",
     "Content-Length: 5\r\nContent-Length: 6", "Content-Length: 5\r\nTransfer-Encoding: chunked",
@@ -193,16 +193,17 @@ kit.test("malformed lengths are refused, and a length with chunks", spec, functi
   end
 end)
 
--- Regression: a negative chunk size passed the limit; extensions were refused.
+-- Regression: a body with a negative chunk size could exceed the limit; chunk extensions were refused.
 kit.test("chunks may have extensions, but no negative size, and not more bytes than the limit", spec, function(s)
   local head = "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
   t.eq(shown(s:ask(head .. "5;name=value\r\nhello\r\n1;x\r\n!\r\n0\r\nX-T: 1\r\n\r\n")).body, "hello!")
   t.eq(s:ask(head .. "-5\r\nhello\r\n0\r\n\r\n").status, 400)
-  t.eq(s:ask(head .. "F4241\r\n").status, 413, "one more than the limit, before it comes")
+  t.eq(s:ask(head .. "F4241\r\n").status, 413, "one byte more than the limit, before the data arrives")
   t.eq(s:ask("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000001\r\n\r\n").status, 413)
 end)
 
--- Regression: each piece of an upload was joined to the ones before: 8 MB took 18 s, and the loop was blocked.
+-- Regression: each piece of an upload was appended to a copy of all earlier pieces. 8 MB took 18 s, during which the
+-- loop was blocked.
 kit.test("a body in many small pieces arrives whole", spec, function(s)
   local body = {}
   for i = 1, 4000 do body[i] = ("%07d,"):format(i):rep(20) end
@@ -217,8 +218,8 @@ end)
 
 local narrow <const> = setmetatable({ errors = true, descriptors = 200 }, { __index = spec })
 
--- Regression: 1,025 of them made the selector raise, which ended the server.
-kit.test("half-open requests, more than there are descriptors, do not end the server", narrow, function(s, mode)
+-- Regression: with 1,025 incomplete requests the selector raised an error, which ended the server.
+kit.test("more incomplete requests than available descriptors do not end the server", narrow, function(s, mode)
   loop.run(function()
     local clients = {}
     for i = 1, 300 do
@@ -226,7 +227,7 @@ kit.test("half-open requests, more than there are descriptors, do not end the se
       pcall(clients[i].send, clients[i], "GET /answers/pl")
     end
     for _, client in ipairs(clients) do client:close() end
-    -- A tunnel's session that begins before descriptors are free again is refused; with a listener, clients wait.
+    -- A tunnel's session that begins before descriptors are free again is refused. At a listener, the client waits.
     local deadline = loop.now() + 10
     local ok, response
     repeat

@@ -36,7 +36,7 @@ local cgi <const> = [[
   return {
     get = function(path)
       if path == "slow" then
-        -- Answered when the listener is closed.
+        -- The main service answers this call when the listener is closed.
         ltask.call(ltask.queryservice "main", "begun")
       end
       return 200, path .. " by " .. ltask.self()
@@ -52,7 +52,7 @@ local function test(name, main, out, more)
   kit.test(name, spec)
 end
 
-test("start returns the URL and the port, and a second one raises an error with the URL", [[
+test("start returns the URL and the port, and a second start raises an error with the URL", [[
   local url, port = ltask.call(web, "start", { port = 0, cgi = { x = "cgi" } })
   say(url == "http://127.0.0.1:" .. port .. "/")
   say(get(port, "/x/1") == "1 by " .. web)
@@ -60,7 +60,7 @@ test("start returns the URL and the port, and a second one raises an error with 
   say(get(port, "/x/2") == "2 by " .. web)
 ]], { "true", "true", "true", "true" })
 
-test("two services in one system are independent, and each quits alone", [[
+test("two services in one system are independent, and each can quit while the other continues", [[
   local other = ltask.spawn "lio.webservice"
   local _, one = ltask.call(web, "start", { port = 0, cgi = { x = "cgi" } })
   local _, two = ltask.call(other, "start", { port = 0, cgi = { ["/y"] = "parts|api" } })
@@ -71,7 +71,7 @@ test("two services in one system are independent, and each quits alone", [[
   t.eq(out, "true\ttrue\tNot Found\n\nrefused\ttrue\n")
 end })
 
-test("a start for a port in use raises an error that names it, and another start may follow", [[
+test("start with a port in use raises an error that names the port, and start may be called again", [[
   local _, port = ltask.call(web, "start", { port = 0 })
   local other = ltask.spawn "lio.webservice"
   say(why(other, "start", { port = port }):gsub(":%d+", ":N") .. "")
@@ -86,7 +86,7 @@ test("a start for a port in use raises an error that names it, and another start
   t.eq(kit.lines(out)[4], "true")
 end)
 
-test("an error names the wrong field", [[
+test("the error for a wrong configuration names the field", [[
   for _, conf in ipairs {
     7, {}, { port = "80" }, { port = 65536 }, { port = 1.5 }, { port = 0, adr = "x" }, { port = 0, addr = 1 },
     { port = 0, mode = "both" }, { port = 0, cgi = { "x" } }, { port = 0, route = { ["/x"] = 1 } },

@@ -1,5 +1,5 @@
--- The service `lio.webservice`: folders, in both modes, and the program of examples/webservice. One test for each fault
--- of ant.webserver; other tests of static files use `app:static`.
+-- The service `lio.webservice`: folders, in both modes, and the program of examples/webservice. There is one test for
+-- each fault of ant.webserver; web_static_test.lua tests the same code through `app:static`.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -38,7 +38,7 @@ kit.test("home, routes and modules are served together, and the longest path win
   t.eq(s:request("GET", "/docs/api/1").body, "api 1")
 end)
 
-kit.test("no path leaves its folder", spec, function(s)
+kit.test("no path leads out of its folder", spec, function(s)
   for _, target in ipairs {
     "/../outside/secret.txt", "/%2e%2e/outside/secret.txt", "/..%2foutside/secret.txt",
     "/sub/..%2f..%2foutside/secret.txt",
@@ -54,7 +54,7 @@ kit.test("no path leaves its folder", spec, function(s)
 end)
 
 -- Regression: the part after a NUL selected the type of the file before the NUL.
-kit.test("a NUL in a path is refused and selects no type", spec, function(s)
+kit.test("a path with a NUL is refused, and selects no type", spec, function(s)
   for _, target in ipairs { "/app.js%00.html", "/app.js%00", "/sub/x.txt%00/../../app.js" } do
     local r = s:request("GET", target)
     t.ok(r.status == 400 or r.status == 404, target .. " " .. r.status)
@@ -62,13 +62,13 @@ kit.test("a NUL in a path is refused and selects no type", spec, function(s)
   end
 end)
 
-kit.test("a missing file is 404, and a script has a script's type", spec, function(s)
+kit.test("the status for a missing file is 404, and a script has the type of a script", spec, function(s)
   t.eq(s:request("GET", "/nothing.txt").status, 404)
   t.eq(s:request("GET", "/docs/nothing/at/all").status, 404)
   t.ok(s:request("GET", "/app.js").headers["content-type"]:find "javascript")
 end)
 
-kit.test("a plus in a file's name is a plus", spec, function(s)
+kit.test("a plus sign in a path is not decoded", spec, function(s)
   t.eq(s:request("GET", "/a%20b+c.txt").body, "plus")
 end)
 
@@ -89,20 +89,20 @@ kit.test("HEAD reports a file's length and sends none of it", spec, function(s)
   end)
 end)
 
--- How many descriptors of a system are open for that file.
+-- Returns the number of descriptors that a system has open for the file `name`, a pattern.
 local function open_files(s, name)
   local path = ("/proc/%d/task/../fd"):format(s.child.pid)
   local r = t.run("p=$(pgrep -P " .. s.child.pid .. "); ls -l /proc/$p/fd " .. path .. " 2>&1")
   return select(2, r.out:gsub(name, ""))
 end
 
--- Regression: they stayed open until the collector ran.
+-- Regression: the file stayed open until the garbage collector ran.
 kit.test("a download that the client ends closes its file", spec, function(s)
   loop.run(function()
     local c = s:open()
     c:send "GET /docs/large.bin HTTP/1.1\r\nHost: x\r\n\r\n"
     t.eq(c:read_head().status, 200)
-    t.ok(open_files(s, "large%.bin") > 0, "it is open while it is sent")
+    t.ok(open_files(s, "large%.bin") > 0, "the file is open while it is sent")
     c:close()
     local limit = loop.now() + 10
     while open_files(s, "large%.bin") > 0 do
@@ -112,7 +112,7 @@ kit.test("a download that the client ends closes its file", spec, function(s)
   end)
 end)
 
-t.test("a folder that does not exist makes the start fail, and the message names it", function()
+t.test("if a folder does not exist, start fails with a message that names the folder", function()
   local ok, problem = pcall(kit.start, "direct", { conf = [[{ home = "localfs:DIR/none" }]] })
   t.ok(not ok and problem:find "start: home: .*none", problem)
 end)

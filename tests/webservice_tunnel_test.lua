@@ -1,5 +1,5 @@
--- The service `lio.webservice` in redirect mode: the requests to its tunnel, and the ends of sessions. The tunnel is
--- the main service of each system, which also plays the clients.
+-- The service `lio.webservice` in redirect mode: the requests to its tunnel, and how sessions end. In each system, the
+-- main service is the tunnel, and also sends the clients' bytes.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -16,7 +16,7 @@ local cgi <const> = [[
   }
 ]]
 
--- The beginning of a main service that is a tunnel.
+-- The first part of a main service that is the tunnel.
 local before <const> = [[
   local got, ends, opened = {}, {}, nil
   local function changed() ltask.multi_wakeup "changed" end
@@ -57,7 +57,7 @@ local function test(name, main, out, more)
   kit.test(name, spec)
 end
 
-test("the tunnel gets a request with the address; by default it is the service that requested the start", [[
+test("start sends the address to the tunnel, which is by default the service that called start", [[
   say(start() == "the tunnel of service " .. ltask.self())
   say(opened[1], opened[2])
   say(data(1, get "hello"))
@@ -65,7 +65,7 @@ test("the tunnel gets a request with the address; by default it is the service t
   say(got[1]:match "^HTTP/1.1 200 OK\r\n" ~= nil)
 ]], { "true", "here\t80", "true", "true" })
 
-test("the tunnel may be given by address or by name, and sets the results of start", [[
+test("the tunnel may be given by address or by name, and its results are the results of start", [[
   ltask.register "carrier"
   function S.tunnel_open() return "over there", 7 end
   conf.tunnel = "carrier"
@@ -75,7 +75,7 @@ test("the tunnel may be given by address or by name, and sets the results of sta
   say(start())
 ]], { "over there\t7", "over there\t7" })
 
-test("a start fails with the message of a tunnel that refuses, raises, or does not exist", [[
+test("start fails with a message if the tunnel refuses, raises an error, or does not exist", [[
   local function why() return select(2, pcall(start)) end
   function S.tunnel_open() return false, "not today" end
   say(tostring(why()):match "refused: [^\n]*")
@@ -93,7 +93,7 @@ test("a start fails with the message of a tunnel that refuses, raises, or does n
   t.ok(out:find "refused: not today\nbroken\nthe tunnel, service 12345\ncannot be this service itself\ntrue\t", out)
 end })
 
-test("writes of any length keep their order, in both directions", [[
+test("data of any length arrives in order, in both directions", [[
   start()
   local piece = {}
   for i = 1, 5000 do piece[i] = ("%07d,"):format(i) end
@@ -118,7 +118,7 @@ test("writes of any length keep their order, in both directions", [[
   say(#got.large:match "\r\n\r\n(x+)$")
 ]], { "20\t7\t20", "5000000" })
 
-test("a session may send more than the backlog in total, and a single piece may be longer than it", [[
+test("a session may send more than the backlog in total, and one piece may be longer than the backlog", [[
   conf.options = { body = 64 << 20 }
   start()
   local mebibyte = ("x"):rep(1 << 20)
@@ -142,7 +142,7 @@ test("a tunnel that refuses bytes gets no further request of the session", [[
   say(count, ends[1])
 ]], { "1\tnil" })
 
-test("a session may last longer than the time limit for a result of the tunnel", [[
+test("a session may last longer than the write time", [[
   conf.options = { write_time = 1 }
   start()
   data(1, get "one")
@@ -164,8 +164,8 @@ test("a session ends when the server closes it, and the tunnel is notified once"
   say(got[2]:match "^HTTP/1.1 400")
 ]], { "true\t1", "false", "HTTP/1.1 400" })
 
--- Bytes that are on their way when the server closes must not be taken for the beginning of another request.
-test("until the tunnel is notified that a session has ended, its bytes are refused and open no new one", [[
+-- Bytes that the tunnel sends before it knows that the server has closed must not be parsed as another request.
+test("until the tunnel is notified that a session has ended, its bytes are refused and open no new session", [[
   start()
   local release
   function S.tunnel_close(session)
@@ -179,7 +179,7 @@ test("until the tunnel is notified that a session has ended, its bytes are refus
   say(data(1, get "y"))
   ltask.wakeup(release)
   got[1] = nil
-  -- The result for the tunnel's request is on its way.
+  -- The server receives the result of `tunnel_close` later, so the data may be refused at first.
   local taken
   repeat
     taken = data(1, get "z")
@@ -199,7 +199,7 @@ test("a session ends when the tunnel closes it, even while a handler runs", [[
   say(ends[1])
 ]], { "true\tfalse", "true", "nil" })
 
-test("a client that has ended its sending gets the response", [[
+test("a client that has shut down its sending side gets the response", [[
   start()
   data(1, get "slow?cs=1")
   say(ltask.call(web, "tunnel_shutdown", 1))
@@ -208,7 +208,7 @@ test("a client that has ended its sending gets the response", [[
   say(ltask.call(web, "tunnel_shutdown", 1))
 ]], { "true", "slow", "false" })
 
--- Regression: the redirect mode kept every session without end.
+-- Regression: in redirect mode no session ended.
 test("idle sessions, and sessions without a complete request, end", [[
   conf.options = { keep_alive_time = 0.05, header_time = 0.05 }
   start()
@@ -218,7 +218,7 @@ test("idle sessions, and sessions without a complete request, end", [[
   say(got[2]:match "^HTTP/1.1 408")
 ]], { "HTTP/1.1 408" })
 
-test("a thousand sessions leak nothing", [[
+test("a thousand sessions leave no descriptor open", [[
   start()
   local pid = io.open "/proc/self/stat":read "n"
   local function open()
@@ -236,7 +236,7 @@ test("a thousand sessions leak nothing", [[
   say(open() - before < 8)
 ]], { "true" })
 
-test("a tunnel that does not answer loses the session, and is notified later", [[
+test("a session whose tunnel does not answer ends, and the tunnel is notified later", [[
   conf.options = { write_time = 0.05 }
   start()
   local held
@@ -246,7 +246,7 @@ test("a tunnel that does not answer loses the session, and is notified later", [
   say(held ~= nil)
 ]], { "true" })
 
-test("a tunnel that does not accept the bytes blocks the server", [[
+test("a tunnel that does not accept bytes makes the server wait", [[
   start()
   local held, bytes = nil, 0
   function S.tunnel_data(_, piece)
@@ -260,7 +260,7 @@ test("a tunnel that does not accept the bytes blocks the server", [[
   end
   data(1, get "large?n=3000000")
   until_(function() return held end)
-  -- Without that, it would have sent the rest before a later request is answered.
+  -- If the server did not wait, all bytes would have been sent before these later requests are answered.
   data(2, get "x")
   say(ltask.call(web, "tunnel_close", 2))
   say(bytes < 1000000)
@@ -268,7 +268,7 @@ test("a tunnel that does not accept the bytes blocks the server", [[
   until_(function() return bytes > 3000000 end)
 ]], { "true", "true" })
 
-test("sessions and the service's state end with the tunnel's service", [[
+test("when the tunnel's service ends, its sessions end, and start may be called again", [[
   local other = ltask.spawn("carrier", web)
   conf.tunnel = other
   start()
@@ -301,7 +301,7 @@ test("quit answers the requests in progress, ends the sessions, and notifies the
   answered(2, "x")
   local refused
   ltask.fork(function()
-    -- Received in order, with results in between.
+    -- This task runs after the `quit` below was sent, while the request of session 1 is in progress.
     refused = table.pack(data(3, get "late"))
   end)
   ltask.call(web, "quit")
@@ -312,7 +312,7 @@ test("quit answers the requests in progress, ends the sessions, and notifies the
   say((pcall(ltask.call, web, "start", conf)))
 ]], { "slow\t1\t1", "false\tclosed", "here\t80", "false" })
 
-test("quit does not wait longer than the grace", [[
+test("quit does not wait longer than the grace period", [[
   conf.options = { grace = 0.05 }
   start()
   data(1, get "slow?cs=100000")
@@ -320,7 +320,7 @@ test("quit does not wait longer than the grace", [[
   say(ends.all ~= nil)
 ]], { "true" })
 
-test("misuse raises a message that names it", [[
+test("misuse raises an error that names the argument", [[
   say(data(1, "GET"))
   start()
   for _, list in ipairs { { {}, "x" }, { 1.5, "x" }, { 1, 7 }, { 1 } } do

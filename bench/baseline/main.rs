@@ -1,8 +1,8 @@
-//! `baseline PORT [KIND]`: the minimal HTTP responder with which `lio.webserver` is compared. It has one thread, raw
-//! level-triggered epoll, one `recv` and one `send` per readiness, and a constant response for each received blank
-//! line; `reply.rs` has the kinds. It parses only the length of a body to echo, and allocates nothing per request. The
-//! additional cost of a real server is the cost of parsing, routing and building responses. Invariant: a connection
-//! with unsent bytes is not read until they are sent.
+//! `baseline PORT [KIND]`: the minimal HTTP responder with which `lio.webserver` is compared. It has one thread, uses
+//! raw level-triggered epoll, calls `recv` and `send` once per readiness, and sends a constant response for each blank
+//! line that it receives; `reply.rs` has the responses. It parses only the length of a body to echo, and allocates
+//! nothing per request. The additional cost of a real server is the cost of parsing, routing and building responses.
+//! Invariant: a connection with unsent bytes is not read until they are sent.
 
 #[path = "../epoll.rs"]
 mod epoll;
@@ -24,21 +24,21 @@ const BACKLOG: i32 = 4096;
 /// The state of one connection.
 #[derive(Default)]
 struct Connection {
-    /// How many bytes of the blank line `\r\n\r\n` are at the end of the input so far, 0 to 3.
+    /// The number of bytes of an incomplete blank line `\r\n\r\n` at the end of the input so far, 0 to 3.
     matched: u8,
-    /// Bytes of responses that are not sent yet.
+    /// The number of bytes of responses that have not been sent yet.
     unsent: usize,
     /// The position of the next byte to send in the response.
     offset: usize,
-    /// Registered for writability instead of readability.
+    /// True if the connection is registered for writability instead of readability.
     blocked: bool,
-    /// For an echo: the beginning of a request that is not complete yet.
+    /// For an echo: the received bytes of an incomplete request.
     incomplete: Vec<u8>,
     /// For an echo: the responses that are being sent.
     echoes: Vec<u8>,
 }
 
-/// Whether the connection stays open after a step.
+/// The effect of a step on the connection.
 #[derive(PartialEq)]
 enum Step {
     Open,
@@ -107,14 +107,15 @@ impl Server {
         }
     }
 
-    /// Accepts one connection. Readiness is level-triggered, so it is reported again if there are more.
+    /// Accepts one connection. Readiness is level-triggered, so the listener is reported again if more connections
+    /// wait.
     fn accept(&mut self, listener: RawFd) -> io::Result<()> {
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: with null pointers the call does not store the peer's address.
         let fd = unsafe { libc::accept4(listener, std::ptr::null_mut(), std::ptr::null_mut(), flags) };
         if fd < 0 {
             let error = io::Error::last_os_error();
-            // Without free descriptors the loop would spin on its listener, and the measurement would be wrong.
+            // Without free descriptors the listener would be reported forever, and the measurement would be wrong.
             return match error.raw_os_error() {
                 Some(libc::EMFILE | libc::ENFILE) => Err(error),
                 _ => Ok(()),
@@ -157,7 +158,7 @@ impl Server {
         self.send(fd)
     }
 
-    /// Sends the bodies of the requests that are complete with the last `got` bytes of input.
+    /// Sends back the bodies of all requests that the first `got` bytes of `input` complete.
     fn echo(&mut self, fd: RawFd, got: usize) -> Step {
         let connection = &mut self.connections[fd as usize];
         let Connection { incomplete, echoes, .. } = connection;
@@ -186,7 +187,7 @@ impl Server {
         self.send(fd)
     }
 
-    /// Sends the unsent bytes: one call, unless the pipeline is longer than the prepared copies.
+    /// Sends the unsent bytes. Needs one call, unless they are longer than the prepared copies of the response.
     fn send(&mut self, fd: RawFd) -> Step {
         let connection = &mut self.connections[fd as usize];
         let (source, cycle) = match self.reply.mode {
@@ -226,7 +227,7 @@ impl Server {
     }
 }
 
-/// Returns whether the connection stays open after a failed `recv` or `send`.
+/// Returns what happens to the connection after a failed `recv` or `send`, according to the error in `errno`.
 fn after_error() -> Step {
     match io::Error::last_os_error().kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Step::Open,
@@ -234,8 +235,8 @@ fn after_error() -> Step {
     }
 }
 
-/// Counts the blank lines `\r\n\r\n` that end in `bytes`. `matched` is the part of one that earlier reads have
-/// received.
+/// Counts the blank lines `\r\n\r\n` that end in `bytes`. `matched` is the number of bytes of an incomplete blank line
+/// at the end of the earlier input; the function updates it.
 fn count_blank_lines(matched: &mut u8, bytes: &[u8]) -> usize {
     let mut count = 0;
     for &byte in bytes {

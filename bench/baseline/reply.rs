@@ -1,15 +1,15 @@
-//! The responses of `baseline` to each kind of request: constants, and the echo of a POST's body. Each has the length
-//! of a real server's response to the same request.
+//! The responses of `baseline` to each kind of request: constants, and the echo of a POST's body. Each response is as
+//! long as a real server's response to the same request.
 
-/// The maximum number of copies of a response, so that one `send` can send several.
+/// The maximum number of copies of a response. With several copies, one `send` can send several responses.
 const MOST_COPIES: usize = 256;
-/// The maximum size of all copies. A longer response is stored once.
+/// The maximum size of all copies, in bytes. A longer response is stored once.
 const MOST_BYTES: usize = 64 * 1024;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\n";
 const TEXT: &str = "Content-Type: text/plain; charset=utf-8\r\n";
 
-/// The reply to a request, after its blank line.
+/// The way in which `baseline` reacts to a complete request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mode {
     /// Sends the constant response, and keeps the connection.
@@ -23,14 +23,14 @@ pub(crate) enum Mode {
 /// The reply to one kind of request.
 pub(crate) struct Reply {
     pub(crate) mode: Mode,
-    /// Copies of the constant response; for an echo, the beginning of its head.
+    /// Copies of the constant response; for an echo, the first part of the response's head.
     pub(crate) bytes: Vec<u8>,
     /// The length of one copy.
     pub(crate) length: usize,
 }
 
 impl Reply {
-    /// Returns the reply to a kind of request, or `None` if the kind is unknown.
+    /// Returns the reply to requests of the kind `kind`, or `None` if the kind is unknown.
     pub(crate) fn of(kind: &str) -> Option<Reply> {
         let (mode, response) = match kind {
             "hello" => (Mode::Keep, plain("Hello, World!\n")),
@@ -64,8 +64,8 @@ fn chunked() -> String {
     format!("{OK}{TEXT}Transfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n", chunk.repeat(8))
 }
 
-/// Returns the ends of the head and of the body of the request at the beginning of `input`, or `None` if it is not
-/// complete. It reads only the field `Content-Length`, in the spelling of the load programs.
+/// Returns the ends of the head and of the body of the request at the start of `input`, or `None` if the request is not
+/// complete. Reads only the field `Content-Length`, spelled as the load programs spell it.
 pub(crate) fn request(input: &[u8]) -> Option<(usize, usize)> {
     const NAME: &[u8] = b"\r\nContent-Length: ";
     let head = 4 + find(input, b"\r\n\r\n")?;

@@ -1,10 +1,11 @@
--- The cases of this folder. Each runs in separate processes: plain Lua in a stock interpreter, and lio in each host.
+-- The cases of this folder. Each case runs in separate processes: with plain Lua in a stock interpreter, and with lio
+-- in each host.
 --
--- `case`: the function for lio, as FILE.NAME; `plain`: the function of switches.lua for plain Lua; `times`: the number
--- of repetitions; `outside`: runs in the main chunk instead of a task (for plain Lua: a coroutine). `most`: the target
--- for the ratio of lio to plain Lua.
+-- `case` is the function for lio, as FILE.NAME; `plain` is the function of switches.lua for plain Lua; `times` is the
+-- number of repetitions. If `outside` is true, the case runs in the main chunk instead of a task (for plain Lua: a
+-- coroutine). `most` is the target for the ratio of lio to plain Lua.
 
-local MOST <const> = 1.3 -- for a resume/yield pair that does not wait
+local MOST <const> = 1.3 -- the target for a resume/yield pair that does not wait
 
 return {
   { name = "resume", what = "`resume` and `yield`, outside a task", case = "switches.resume", plain = "resume",

@@ -2,9 +2,9 @@
 --
 --   lio|lua5.4 bench/coroutine/child.lua plain|lio FILE.FUNCTION times [outside]
 --
--- `plain`: Lua's own coroutines, so the interpreter must be a stock one; `lio`: those of `lio.coroutine`. Without
--- `outside` the case runs in a task, or for plain Lua in a coroutine. All hosts use the collector mode of a new Lua
--- state, because the stock interpreter would select another one for its scripts.
+-- `plain` uses Lua's own coroutines, which needs a stock interpreter; `lio` uses `lio.coroutine`. Without `outside` the
+-- case runs in a task, or for plain Lua in a coroutine. All hosts use the collector mode of a new Lua state, because
+-- the stock interpreter would select another mode for its scripts.
 
 collectgarbage "incremental"
 

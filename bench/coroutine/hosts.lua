@@ -1,5 +1,5 @@
--- The hosts of the cases: a stock interpreter with Lua's coroutines, the same interpreter with lio's, and the
--- executable that runs the calling script. Used by report.lua and instructions.lua.
+-- The hosts of the cases: a stock interpreter with Lua's coroutines, the same interpreter with lio's coroutines, and
+-- the executable that runs the calling script. Used by report.lua and instructions.lua.
 --
 -- LUA54 names the stock interpreter (default "lua5.4"), which loads build/lio.so.
 
@@ -16,7 +16,8 @@ local M = {
   { name = "executable", program = quote(arg[-1]), library = "lio", setting = "" },
 }
 
--- Returns the command line that runs a case `times` times in a host. `prefix` (optional) is put before the program.
+-- Returns the command line that runs the case `one` in a host with `times` repetitions. If `prefix` is given, it is put
+-- before the program.
 function M.command(host, one, times, prefix)
   local case = host.library == "plain" and "switches." .. one.plain or one.case
   return ("env %s %s %s %s %s %s %d %s"):format(host.setting, prefix or "", host.program, child, host.library,

@@ -1,10 +1,10 @@
--- Counts the instructions of the cases in cases.lua, and prints a table. The counts do not depend on the machine's
--- noise. Needs valgrind.
+-- Counts the instructions of the cases in cases.lua, and prints a table. Other load on the machine does not affect the
+-- counts. Needs valgrind.
 --
 --   lio bench/coroutine/instructions.lua [share=200] [seconds=300] [case ...]
 --
 -- Each case is repeated `times / share` times, but at least 100 times. `seconds` is the time limit of each process.
--- hosts.lua names the programs. The exit code is 1 if a process failed.
+-- hosts.lua defines the programs. The exit code is 1 if a process failed.
 
 local here = arg[0]:match "^(.*/)" or "./"
 package.path = here .. "?.lua;" .. here .. "../?.lua;" .. package.path

@@ -1,5 +1,5 @@
--- Runs one round of a case in all hosts, and formats the table of all cases. Used by run.lua of this folder and by the
--- suite `coroutine`. The field `results` of a case has the results of its rounds.
+-- Runs one round of a case in all hosts, and formats the table of all cases. Used by run.lua in this folder and by the
+-- suite `coroutine`. The field `results` of a case is the list of the results of its rounds.
 
 local format = require "format"
 local measure = require "measure"
@@ -10,14 +10,14 @@ local hosts = assert(loadfile(here .. "hosts.lua"))()
 
 local M = {}
 
--- Returns the nanoseconds of a case in a host, or nil and why it failed.
+-- Returns the nanoseconds of one repetition of a case in a host, or nil and the reason if the process failed.
 local function measured(one, host, seconds)
   local figures, problem = measure.figures(hosts.command(host, one, one.times), seconds)
   return figures and figures.each, problem
 end
 
--- Runs one round of a case, in processes with a time limit of `seconds`. Returns the nanoseconds by host with the
--- ratios to plain Lua, or nil and why a process failed.
+-- Runs one round of a case, in processes with a time limit of `seconds`. Returns a table with the nanoseconds of each
+-- host and their ratios to plain Lua, or nil and the reason if a process failed.
 function M.turn(one, seconds)
   local row = {}
   for _, host in ipairs(hosts) do
@@ -44,7 +44,7 @@ local function line(one)
   return "| " .. table.concat(cells, " | ") .. " |"
 end
 
--- Returns the table of a list of cases.
+-- Returns the Markdown table of a list of cases.
 function M.table(list)
   local lines = {
     "| case, ns of CPU | plain Lua | lio, module | ratio | lio, executable | ratio | target | met |",

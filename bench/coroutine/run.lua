@@ -1,9 +1,9 @@
--- Measures the cost of coroutines: plain Lua's in a stock interpreter, lio's in the same interpreter and in this
--- executable. Each case runs in new processes, which take turns. Prints a table of medians.
+-- Measures the cost of coroutines: Lua's own in a stock interpreter, and lio's in the same interpreter and in this
+-- executable. Each round of a case runs in new processes, and the hosts take turns. Prints a table of medians.
 --
 --   lio bench/coroutine/run.lua [rounds=7] [seconds=60] [case ...]
 --
--- A case is a name of cases.lua. `seconds` is the time limit of each process. hosts.lua names the programs. The exit
+-- A case is a name in cases.lua. `seconds` is the time limit of each process. hosts.lua defines the programs. The exit
 -- code is 1 if a process failed.
 
 local here = arg[0]:match "^(.*/)" or "./"

@@ -1,5 +1,5 @@
--- Cases without waits. Each is a function of a coroutine library, that of Lua or of lio, and of the number of
--- repetitions. It returns the nanoseconds of CPU per repetition. child.lua calls them.
+-- Cases without waits. child.lua calls each case as `f(co, n)`: `co` is the coroutine library, Lua's or lio's, and `n`
+-- is the number of repetitions. A case returns the nanoseconds of CPU per repetition.
 
 local M = {}
 
@@ -10,7 +10,7 @@ function M.timed(n, f)
   return (os.clock() - start) / n * 1e9
 end
 
--- Calls `f` inside `depth` nested new coroutines. Returns the results of `f`.
+-- Calls `f` inside `depth` new nested coroutines. Returns the results of `f`.
 function M.nested(co, depth, f)
   if depth == 0 then return f() end
   return co.wrap(M.nested)(co, depth - 1, f)
@@ -34,7 +34,7 @@ function M.wrap(co, n)
   end)
 end
 
--- A resume with three arguments, and a yield with three values.
+-- Passes three arguments to a resume, and three values to a yield.
 function M.values(co, n)
   local resume, yield = co.resume, co.yield
   local other = co.create(function(a, b, c) while true do a, b, c = yield(a, b, c) end end)
@@ -52,7 +52,7 @@ function M.wrap3(co, n)
   return M.nested(co, 3, function() return M.wrap(co, n) end)
 end
 
--- An item of a generator in a `for` loop.
+-- Takes an item of a generator in a `for` loop.
 function M.items(co, n)
   local yield = co.yield
   return M.timed(n, function(times)
@@ -60,7 +60,7 @@ function M.items(co, n)
   end)
 end
 
--- New coroutines that end at once.
+-- Creates a coroutine that ends at once.
 function M.create(co, n)
   local create, resume = co.create, co.resume
   local function ended() end
@@ -69,7 +69,7 @@ function M.create(co, n)
   end)
 end
 
--- New coroutines that yield once.
+-- Creates a coroutine that yields once, and resumes it to its end.
 function M.create_yield(co, n)
   local create, resume = co.create, co.resume
   return M.timed(n, function(times)
@@ -81,7 +81,7 @@ function M.create_yield(co, n)
   end)
 end
 
--- Ten new coroutines that yield once. Then each is resumed to its end.
+-- Creates ten coroutines that yield once, and then resumes each of them to its end.
 function M.create_ten(co, n)
   local create, resume = co.create, co.resume
   return M.timed(n, function(times)
@@ -96,7 +96,7 @@ function M.create_ten(co, n)
   end)
 end
 
--- Ten new coroutines that yield once. Then each is closed.
+-- Creates ten coroutines that yield once, and then closes each of them.
 function M.close_ten(co, n)
   local create, resume, close = co.create, co.resume, co.close
   return M.timed(n, function(times)
@@ -111,7 +111,7 @@ function M.close_ten(co, n)
   end)
 end
 
--- Ten new coroutines, each nested in the one before, that end at once.
+-- Creates ten nested coroutines, each of which ends at once.
 function M.chain(co, n)
   local function ended() end
   return M.timed(n, function(times)

@@ -1,7 +1,7 @@
--- Cases of light threads. Like the cases of waits.lua, they run in a hundred tasks at once if they wait. child.lua
--- calls them.
+-- Cases of light threads, called by child.lua. A case that waits runs in a hundred tasks at once, like the cases of
+-- waits.lua.
 --
--- Each case ends all threads that it starts, so it does not influence the next one.
+-- Each case ends all threads that it starts, so it does not influence the next case.
 
 local loop = require "lio.loop"
 local thread = require "lio.thread"
@@ -10,12 +10,12 @@ local waits = require "waits"
 
 local M = {}
 
-local SECONDS <const> = 60 -- of a timeout that never expires
-local WIDTH <const> = 10 -- threads in a scope, an `all` or a `race`
+local SECONDS <const> = 60 -- the time of a timeout, which never expires
+local WIDTH <const> = 10 -- the number of threads in a scope, an `all` or a `race`
 
 local function ended() end
 
--- A thread that ends at once, and a wait for its end.
+-- Spawns a thread that ends at once, and waits for it.
 function M.spawn(_, n)
   local spawn, wait = thread.spawn, thread.wait
   return switches.timed(n, function(times)
@@ -23,7 +23,7 @@ function M.spawn(_, n)
   end)
 end
 
--- A thread that waits once and is woken, and a wait for its end.
+-- Spawns a thread that waits, wakes it, and waits until it has ended.
 function M.spawn_wait(_, n)
   local spawn, wait, wakeup = thread.spawn, thread.wait, loop.wakeup
   return waits.together(n, function(times)
@@ -49,7 +49,7 @@ local function woken(tokens)
   assert(scope:wait())
 end
 
--- A scope of threads that wait once and are woken.
+-- Opens a scope with ten threads that wait, and wakes them.
 function M.scope(_, n)
   return waits.together(n, function(times)
     local tokens = new_tokens()
@@ -62,7 +62,7 @@ local function left(tokens)
   for i = 1, WIDTH do scope:spawn(loop.wait, tokens[i]) end
 end
 
--- A scope that is left while its threads wait.
+-- Leaves a scope while its ten threads wait.
 function M.leave(_, n)
   return waits.together(n, function(times)
     local tokens = new_tokens()
@@ -77,7 +77,7 @@ function M.timeout(_, n)
   end)
 end
 
--- A timeout around one wait.
+-- Calls `thread.timeout` with a function that waits once.
 function M.timeout_wait(_, n)
   local timeout = thread.timeout
   return waits.together(n, function(times, turn)
@@ -85,7 +85,8 @@ function M.timeout_wait(_, n)
   end)
 end
 
--- Returns a list for `all` or `race`: each element except the last waits on its token; the last is `last(tokens)`.
+-- Returns a list for `all` or `race`. Each element except the last one waits on a token; the last one calls
+-- `last(tokens)`.
 local function elements(last)
   local tokens = new_tokens()
   local list = {}
@@ -98,7 +99,7 @@ local function wake_others(tokens)
   for i = 1, WIDTH - 1 do loop.wakeup(tokens[i]) end
 end
 
--- `thread.all` of threads that wait, and one that wakes the others.
+-- Calls `thread.all` with nine threads that wait and one that wakes them.
 function M.all(_, n)
   return waits.together(n, function(times)
     local list = elements(wake_others)
@@ -106,7 +107,7 @@ function M.all(_, n)
   end)
 end
 
--- `thread.race` of threads that wait, and one that ends first.
+-- Calls `thread.race` with nine threads that wait and one that ends at once.
 function M.race(_, n)
   return waits.together(n, function(times)
     local list = elements(ended)

@@ -1,8 +1,8 @@
--- Cases with waits, in tasks and in coroutines inside them. They have the form of those in switches.lua; child.lua
--- calls them in a task of `lio.loop`.
+-- Cases with waits, in tasks and in coroutines inside tasks. They have the same arguments and results as the cases of
+-- switches.lua; child.lua calls them in a task of `lio.loop`.
 --
--- A hundred tasks run each case at once. They share the cost of a turn of the loop, which checks for I/O and takes 1 to
--- 2 µs.
+-- A hundred tasks run each case at once, so they share the cost of a turn of the loop, which checks for I/O and takes 1
+-- to 2 µs.
 
 local loop = require "lio.loop"
 local switches = require "switches"
@@ -12,7 +12,7 @@ local M = {}
 local TASKS <const> = 100
 
 -- Repeats an operation `n` times in `count` tasks (default: a hundred). Each task calls `f(times, turn)`, where
--- `turn()` wakes the task's partner, and waits until the partner wakes the task. All tasks must call `turn` equally
+-- `turn()` wakes the task's partner and waits until the partner wakes the task. All tasks must call `turn` equally
 -- often. Returns the nanoseconds of CPU per repetition. Raises the first error of a task.
 function M.together(n, f, count)
   count = count or TASKS
@@ -25,7 +25,7 @@ function M.together(n, f, count)
       wakeup(partner)
       return wait(mine)
     end)
-    wakeup(partner) -- the partner is in its last turn, or has ended
+    wakeup(partner) -- the partner waits in its last turn, or has ended
     if not ok then problem = problem or message end
     left = left - 1
     if left == 0 then wakeup(tokens) end
@@ -42,12 +42,12 @@ local function turns(times, turn)
   for _ = 1, times do turn() end
 end
 
--- Only two tasks: each wait takes a turn of the loop.
+-- Runs only two tasks, so each wait takes a turn of the loop.
 function M.alone(_, n)
   return M.together(n, turns, 2)
 end
 
--- A wait and a wakeup, inside `depth` nested coroutines.
+-- Returns a case that waits and wakes inside `depth` nested coroutines.
 local function waits(depth)
   return function(co, n)
     return M.together(n, function(times, turn)
@@ -61,7 +61,7 @@ M.wait1 = waits(1)
 M.wait10 = waits(10)
 M.wait50 = waits(50)
 
--- Takes all items of a generator that waits once for each.
+-- Takes all items of a generator that waits once for each item.
 local function take(co, times, turn)
   local yield = co.yield
   for _ in co.wrap(function()
@@ -76,14 +76,14 @@ function M.items(co, n)
   return M.together(n, function(times, turn) take(co, times, turn) end)
 end
 
--- The same, with a consumer inside 9 nested coroutines.
+-- Takes all items of a generator that waits once for each item, inside 9 nested coroutines.
 function M.deep_items(co, n)
   return M.together(n, function(times, turn)
     switches.nested(co, 9, function() take(co, times, turn) end)
   end)
 end
 
--- Ten new nested coroutines; the innermost one waits once.
+-- Creates ten nested coroutines, of which the innermost waits once.
 function M.chain(co, n)
   return M.together(n, function(times, turn)
     for _ = 1, times do switches.nested(co, 10, turn) end

@@ -1,6 +1,6 @@
-//! `echo_baseline PORT`: the minimal server with which echo servers are compared. It has one thread, raw
-//! level-triggered epoll, one `recv` and one `send` per readiness, and allocates nothing unless a client reads slowly.
-//! SIGINT and SIGTERM end it. Invariant: a connection with unsent bytes is not read until they are sent.
+//! `echo_baseline PORT`: the minimal server with which echo servers are compared. It has one thread, uses raw
+//! level-triggered epoll, calls `recv` and `send` once per readiness, and allocates nothing unless a client reads
+//! slowly. SIGINT and SIGTERM end it. Invariant: a connection with unsent bytes is not read until they are sent.
 
 #[path = "../epoll.rs"]
 mod epoll;
@@ -17,13 +17,13 @@ use epoll::{Epoll, NO_EVENT};
 
 const READ_SIZE: usize = 64 * 1024;
 
-/// A connection, and the bytes that are not sent yet.
+/// A connection, and the bytes that have not been sent yet.
 struct Echo {
     stream: TcpStream,
     unsent: Vec<u8>,
 }
 
-/// Whether the connection stays open after a step.
+/// The effect of a step on the connection.
 #[derive(PartialEq)]
 enum Step {
     Open,
@@ -81,11 +81,12 @@ impl Server {
         }
     }
 
-    /// Accepts one connection. Readiness is level-triggered, so it is reported again if there are more.
+    /// Accepts one connection. Readiness is level-triggered, so the listener is reported again if more connections
+    /// wait.
     fn accept(&mut self) -> io::Result<()> {
         let stream = match self.listener.accept() {
             Ok((stream, _)) => stream,
-            // Without free descriptors the loop would spin on its listener, and the measurement would be wrong.
+            // Without free descriptors the listener would be reported forever, and the measurement would be wrong.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
                 return Err(error);
             }
@@ -152,7 +153,7 @@ impl Echo {
     }
 }
 
-/// Returns whether the connection stays open after a failed `read` or `write`.
+/// Returns what happens to the connection after a `read` or `write` has failed with `error`.
 fn after_error(error: &io::Error) -> Step {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Step::Open,
@@ -168,7 +169,7 @@ mod tests {
 
     use load::Load;
 
-    /// Starts a server on a free port. It ends when the writing end of the pipe is dropped.
+    /// Starts a server on a free port. Returns its address and a pipe: the server ends when the pipe is dropped.
     fn serve() -> (SocketAddr, io::PipeWriter) {
         let (end, writer) = io::pipe().unwrap();
         let mut server = Server::new(0).unwrap();

@@ -1,8 +1,8 @@
 //! `echo_client PORT CONNECTIONS SIZE SECONDS`: the closed-loop load for echo servers. Each connection to
-//! 127.0.0.1:PORT sends SIZE bytes, waits for all of them, compares them, and sends again. After SECONDS no new round
-//! trip begins. Prints results as `name<TAB>value` lines: `requests`, `elapsed` (seconds), and for round trips `p50`,
-//! `p90`, `p99`, `p999` and `max` (microseconds). It is an error if other bytes arrive, if a connection ends, or if the
-//! server sends nothing for five seconds.
+//! 127.0.0.1:PORT sends SIZE bytes, waits until all of them have returned, compares them, and sends again. After
+//! SECONDS no new round trip begins. Prints results as `name<TAB>value` lines: `requests`, `elapsed` (seconds), and the
+//! percentiles `p50`, `p90`, `p99`, `p999` and `max` of the round trips (microseconds). Fails if other bytes arrive, if
+//! a connection ends, or if the server sends nothing for five seconds.
 
 #[path = "../epoll.rs"]
 mod epoll;
@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use load::Load;
 
-/// The percentiles of the latencies to print.
+/// The percentiles of the latencies that the program prints.
 const PERCENTILES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
-/// Longer runs than this are probably a mistake.
+/// The maximum of SECONDS. A longer run is probably a mistake.
 const SECONDS_MOST: f64 = 3600.0;
 
 fn main() {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::epoll::{Epoll, NO_EVENT};
 
-/// If the server sends nothing for this time, the load fails.
+/// The load fails if the server sends nothing for this time.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const READ_SIZE: usize = 256 * 1024;
 
@@ -17,7 +17,7 @@ const READ_SIZE: usize = 256 * 1024;
 pub(crate) struct Load {
     pub(crate) address: SocketAddr,
     pub(crate) connections: usize,
-    /// Bytes of a message.
+    /// The length of a message in bytes.
     pub(crate) size: usize,
     /// The time during which new round trips begin.
     pub(crate) time: Duration,
@@ -25,7 +25,7 @@ pub(crate) struct Load {
 
 /// The results of a load.
 pub(crate) struct Seen {
-    /// Nanoseconds of each round trip.
+    /// The duration of each round trip, in nanoseconds.
     pub(crate) latencies: Vec<u32>,
     pub(crate) elapsed: Duration,
 }
@@ -42,12 +42,12 @@ struct Trip {
     begun: Instant,
     sent: usize,
     received: usize,
-    /// Also registered for writability.
+    /// True if the connection is also registered for writability.
     blocked: bool,
 }
 
 impl Load {
-    /// Runs the load. The first error ends it.
+    /// Runs the load until its time has passed, or until an error occurs.
     pub(crate) fn run(&self) -> io::Result<Seen> {
         let epoll = Epoll::new()?;
         let message: Vec<u8> = (0..self.size).map(|i| (i % 251) as u8).collect();
@@ -116,7 +116,8 @@ impl Trip {
         self.received = 0;
     }
 
-    /// Sends as much of the message as the socket accepts. If bytes remain, registers for writability.
+    /// Sends as much of the message as the socket accepts. Registers the connection for writability while bytes are
+    /// left.
     fn send(&mut self, message: &[u8], epoll: &Epoll, index: usize) -> io::Result<()> {
         while self.sent < message.len() {
             match self.stream.write(&message[self.sent..]) {
@@ -138,7 +139,7 @@ impl Trip {
         epoll.control(libc::EPOLL_CTL_MOD, fd, interest, index as u64)
     }
 
-    /// Receives available bytes, and compares them with the message. Returns whether the message is complete.
+    /// Receives available bytes, and compares them with the message. Returns true if the message is complete.
     fn receive(&mut self, input: &mut [u8], message: &[u8]) -> io::Result<bool> {
         let count = match self.stream.read(input) {
             Ok(0) => return Err(ended(self.received)),

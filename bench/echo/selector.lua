@@ -1,4 +1,4 @@
--- An echo server on the selector alone, without coroutines: one loop over the ready sockets.
+-- An echo server that uses only the selector, without coroutines: one loop over the ready sockets.
 --
 --   lio bench/echo/selector.lua PORT    (0: a port chosen by the system)
 --
@@ -19,7 +19,7 @@ assert(selector:event_add(listener, READ))
 print("listening on " .. tostring(listener:info "socket"))
 io.stdout:flush()
 
-local unsent = {} -- bytes that could not be sent yet, by socket
+local unsent = {} -- by socket: bytes that could not be sent yet
 
 local function drop(s)
   unsent[s] = nil

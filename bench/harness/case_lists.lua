@@ -1,4 +1,4 @@
--- For suites whose cases are listed in bench/NAME/cases.lua, and whose table is made by bench/NAME/report.lua:
+-- Shared code of the suites whose cases are in bench/NAME/cases.lua and whose table comes from bench/NAME/report.lua:
 -- suites/coroutine.lua and suites/ltask.lua.
 
 local process = require "harness.process"
@@ -11,8 +11,8 @@ function M.load(folder, name)
   return assert(loadfile(("%s%s/%s.lua"):format(process.here, folder, name)))()
 end
 
--- Returns the cases of `list` that have been run, in the order of `result`. Sets the field `results` of each to the
--- results of its rounds, without failed rounds.
+-- Returns the cases of `list` that have been run, in the order of `result`. Sets the field `results` of each case to
+-- the results of its successful rounds.
 function M.measured(list, result)
   local by_name, measured = {}, {}
   for _, one in ipairs(list) do by_name[one.name] = one end

@@ -1,4 +1,4 @@
--- Describes where and how the results were measured: the machine, the versions of the programs, the command. Used for
+-- Describes how the results were measured: the machine, the versions of the programs, the command. Used for
 -- results.json and for the line above a suite's tables.
 
 local process = require "harness.process"
@@ -19,7 +19,7 @@ function M.command()
   return "lio bench/run.lua" .. (#arg > 0 and " " .. table.concat(arg, " ") or "")
 end
 
--- Returns the cores of the servers and of the clients, as text.
+-- Returns the cores of the servers and of the clients, as a string.
 function M.pinned()
   local server, client, shared = process.pinning()
   local function cores(words) return words:match "%-c (%S+)" end
@@ -27,7 +27,7 @@ function M.pinned()
   return cores(server) .. " and " .. cores(client)
 end
 
--- Returns the machine as a table.
+-- Returns a description of the machine, as a table.
 function M.describe()
   local memory = process.text "/proc/meminfo":match "MemTotal:%s+(%d+)"
   return {
@@ -38,8 +38,8 @@ function M.describe()
   }
 end
 
--- Returns the version of lio, and those of `commands`, a table from names to shell commands whose first line of output
--- is a version.
+-- Returns the versions of lio and of other programs, by name. `commands` has a shell command for each of these
+-- programs, by name; the first line of its output is the version.
 function M.versions(commands)
   local versions = { lio = first_line(process.quote(process.lio) .. " -v") }
   for name, command in pairs(commands or {}) do versions[name] = first_line(command) end

@@ -1,5 +1,6 @@
--- Draws bench/plots/*.svg from results.json with plot.py, which needs Python's matplotlib. If matplotlib is missing, it
--- is installed in a virtual environment below target/. Called by results.lua. A failure is only reported.
+-- Draws bench/plots/*.svg from results.json with plot.py, which needs Python's matplotlib. If matplotlib is missing,
+-- installs it in a virtual environment below target/. Called by results.lua. A failure is reported, and the run
+-- continues.
 
 local process = require "harness.process"
 local quote = process.quote
@@ -16,7 +17,7 @@ local function has_matplotlib(python)
   return process.succeeds(python .. " -c 'import matplotlib'")
 end
 
--- Returns a Python that has matplotlib, as a shell word, or nil and why there is none.
+-- Returns the command of a Python interpreter that has matplotlib, or nil and the reason if there is none.
 local function interpreter()
   local own = os.getenv "PYTHON" or "python3"
   if not process.succeeds(own .. " -c pass") then return nil, own .. " is not installed" end

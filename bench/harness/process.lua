@@ -1,6 +1,6 @@
 -- Starts programs on their cores, measures them through /proc, and stops them with all processes that they started.
--- Used by suites. The programs always end with this process, because run_until_eof.sh waits for the end of a pipe to
--- which only this process writes.
+-- Used by suites. When this process ends, the programs always end too, because run_until_eof.sh stops them at the end
+-- of a pipe to which only this process writes.
 
 local loop = require "lio.loop"
 local measure = require "measure"
@@ -11,23 +11,23 @@ local quote = measure.quote
 
 local M = {}
 
-local START_SECONDS <const> = 10 -- without the time that the calls of `ready` take
+local START_SECONDS <const> = 10 -- does not include the time that calls of `ready` take
 local TICKS <const> = 100 -- USER_HZ, the unit of /proc/PID/stat
 
 local first = 0
 while arg and arg[first - 1] do first = first - 1 end
 
--- The executable that is measured, and the folder of the Rust programs.
+-- `lio` is the path of the measured executable, `examples` the folder of the Rust programs.
 M.lio = os.getenv "LIO" or arg[first]
 M.examples = os.getenv "EXAMPLES" or (M.lio:match "^(.*/)" or "./") .. "examples"
--- The folder `bench`, with a slash at its end.
+-- The path of the folder `bench`, with a slash at the end.
 M.here = debug.getinfo(1, "S").source:match "^@(.*)harness/process%.lua$"
 
 -- Returns a word quoted for the shell.
 M.quote = quote
 
 -- -----------------------------------------------------------------------------------------------------------
--- Interrupts: checked between two measurements
+-- Interrupts, which are checked between two measurements
 
 local interrupts = assert(signal.open("SIGINT", "SIGTERM", "SIGHUP"))
 local INTERRUPTED <const> = "interrupted"
@@ -37,12 +37,12 @@ function M.check()
   if interrupts:take() then error(INTERRUPTED, 0) end
 end
 
--- Returns whether an error is that of `check`.
+-- Reports whether `problem` is the error that `check` raises.
 function M.interrupted(problem)
   return problem == INTERRUPTED
 end
 
--- Waits for a number of seconds, which may be a fraction.
+-- Waits for `seconds`, which may have a fraction.
 function M.sleep(seconds)
   loop.run(function() loop.sleep(seconds) end)
   M.check()
@@ -64,8 +64,8 @@ end
 -- The numbers of the cores that this process may use.
 M.cores = allowed_cores()
 
--- Returns the command prefixes that pin a server with `workers` threads (default 1) and its client to cores, and
--- whether they share cores because there are too few.
+-- Returns the command prefixes that pin a server with `workers` threads (default 1) and its client to cores; and true
+-- if both share all cores, because there are too few.
 function M.pinning(workers)
   workers = workers or 1
   local all = table.concat(M.cores, ",")
@@ -88,7 +88,7 @@ function M.run(command, seconds)
   return output, tonumber(code)
 end
 
--- Returns whether a shell command ends with exit code 0.
+-- Runs a shell command, and reports whether its exit code is 0.
 function M.succeeds(command)
   return select(2, M.run(command)) == 0
 end
@@ -127,10 +127,10 @@ Program.__index = Program
 
 local started = 0
 
--- Starts a program: `command` (one simple shell command), `cores` (a prefix "taskset … "; default: that of a server),
--- `ready`, `seconds` (default 10). Calls `ready(program)` until it returns true, for at most `seconds`. Returns the
--- program: `pid`, `log` (the path of its output). Raises an error with the beginning of the output if the program is
--- not ready in time.
+-- Starts a program. The options are `command` (one simple shell command), `cores` (a prefix "taskset … "; default: the
+-- prefix of a server), `ready`, and `seconds` (default 10). Calls `ready(program)` until it returns true, for at most
+-- `seconds`. Returns the program, with the fields `pid` and `log` (the path of its output). If the program is not ready
+-- in time, raises an error with the first part of its output.
 function M.start(options)
   started = started + 1
   local log = ("%s/program-%d"):format(M.folder(), started)
@@ -161,7 +161,8 @@ function M.text(path)
   return text
 end
 
--- Returns the processes of the program, which are a process group: `{ pid, user, system }`, with seconds of CPU.
+-- Returns a list of the processes in the program's process group: `{ pid, user, system }`. The times are seconds of
+-- CPU.
 function Program:processes()
   local list = {}
   for pid, fields in measure.capture("cat /proc/[0-9]*/stat 2>/dev/null"):gmatch "(%d+) %(.-%) (%a [^\n]+)" do
@@ -174,14 +175,15 @@ function Program:processes()
   return list
 end
 
--- Returns whether the program's first process has ended. `processes` cannot show this, because a process that has just
+-- Reports whether the program's first process has ended. `processes` cannot show this, because a process that has just
 -- started is not in the group yet.
 function Program:ended()
   local state = M.text(("/proc/%d/stat"):format(self.pid)):match "%) (%a)"
   return not state or state == "Z"
 end
 
--- Returns the user and system seconds that all processes of the program have used. Raises an error if they have ended.
+-- Returns the user and system seconds of CPU that all processes of the program have used. Raises an error if all of
+-- them have ended.
 function Program:cpu()
   local user, system = 0, 0
   local processes = self:processes()
@@ -190,7 +192,7 @@ function Program:cpu()
   return user, system
 end
 
--- Returns the resident KiB of all processes of the program.
+-- Returns the resident memory of all processes of the program, in KiB.
 function Program:resident()
   local sum = 0
   for _, one in ipairs(self:processes()) do sum = sum + (measure.resident(one.pid) or 0) end
@@ -207,7 +209,7 @@ end
 Program.__close = Program.close
 Program.__gc = Program.close
 
--- Calls `f()`. Returns the user and system seconds that the program used during the call, and the result of `f`.
+-- Calls `f()`. Returns the user and system seconds of CPU that the program used during the call, and the result of `f`.
 function M.during(program, f)
   local user, system = program:cpu()
   local result = f()
@@ -215,7 +217,7 @@ function M.during(program, f)
   return user_after - user, system_after - system, result
 end
 
--- Removes the folder of this run.
+-- Removes the temporary folder of this run.
 function M.finish()
   if remover then remover:close() end
   folder, remover = nil, nil

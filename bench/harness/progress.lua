@@ -1,5 +1,5 @@
--- Prints on standard error what is being measured, the results, and the remaining time. There is one object per run:
--- suites.lua creates it, suites.lua and runner.lua call it.
+-- Prints the progress on standard error: the current case, the results, and the remaining time. There is one object per
+-- run: suites.lua creates the object; suites.lua and runner.lua call its methods.
 
 local format = require "format"
 local shown = format.number
@@ -9,12 +9,12 @@ Progress.__index = Progress
 
 local M = {}
 
--- `planned`: the expected seconds of the whole run.
+-- Creates the object. `planned` is the expected duration of the whole run, in seconds.
 function M.new(planned)
   return setmetatable({ planned = planned, done = 0, began = os.time(), where = "" }, Progress)
 end
 
--- Returns the remaining seconds: those planned, corrected by the pace so far.
+-- Returns the expected remaining seconds: the planned seconds, corrected by the pace so far.
 function Progress:left()
   local pace = 1
   if self.done > 10 then pace = (os.time() - self.began) / self.done end
@@ -29,7 +29,8 @@ function Progress:say(text)
   io.stderr:write(("[%s left] %s\n"):format(clock(math.floor(self:left())), text))
 end
 
--- A case begins: its planned seconds, the number of turns, and the columns to show.
+-- Called when a case begins. `planned` is its expected duration in seconds, `turns` the number of its turns, and
+-- `columns` are the results to print.
 function Progress:case(suite, case, planned, turns, columns)
   self.step, self.columns, self.suite, self.ends = planned / math.max(1, turns), columns, suite, self.done + planned
   self:say(("%s/%s: %s"):format(suite, case.name, case.what))
@@ -39,7 +40,7 @@ function Progress:round(case, round, of)
   self.where = ("%s/%s %d/%d"):format(self.suite, case, round, of)
 end
 
--- A turn has ended with these results.
+-- Called when a turn of the contender `name` has ended. `figures` are its results.
 function Progress:turn(name, figures)
   self.done = math.min(self.ends, self.done + self.step)
   local words = {}
@@ -51,12 +52,12 @@ function Progress:turn(name, figures)
   self:say(("%-22s %-16s %s"):format(self.where, name, table.concat(words, "  ")))
 end
 
--- A contender could not be measured.
+-- Called when the contender `name` could not be measured. `text` is the reason.
 function Progress:problem(name, text)
   self:say(("%-22s %-16s %s"):format(self.where, name, text:gsub("\n+$", ""):gsub("\n", "\n    ")))
 end
 
--- The case has ended, even if turns failed.
+-- Called when the case has ended, even if turns have failed.
 function Progress:case_ended()
   self.done, self.where = self.ends, ""
 end

@@ -1,4 +1,4 @@
--- Writes the results: bench/results.json has every value of the last whole run of each suite, and bench/RESULTS.md has
+-- Writes the results. bench/results.json gets every value of the last whole run of each suite; bench/RESULTS.md gets
 -- the tables and plots, between markers. Called by suites.lua after a whole suite.
 
 local json = require "lio.json"
@@ -19,7 +19,7 @@ local function is_flat(value)
   return true
 end
 
--- Six digits are enough; more would only make the file longer.
+-- Returns a number as JSON, with six digits, which are enough.
 local function scalar(value)
   if math.type(value) == "float" then
     value = tonumber(("%.6g"):format(value))
@@ -28,7 +28,7 @@ local function scalar(value)
   return json.encode(value)
 end
 
--- Returns a value as JSON text with sorted keys. A table without inner tables is on one line.
+-- Returns a value as JSON with sorted keys. A table without inner tables is on one line.
 function M.encode(value, indent)
   if type(value) ~= "table" then return scalar(value) end
   indent = indent or ""
@@ -61,7 +61,7 @@ local function save(path, text)
   assert(os.rename(path .. ".new", path))
 end
 
--- Returns the existing plots of a result as Markdown.
+-- Returns Markdown that shows the existing plots of a result.
 local function pictures(result)
   local lines = {}
   for _, plot in ipairs(result.plots or {}) do
@@ -72,7 +72,7 @@ local function pictures(result)
   return table.concat(lines)
 end
 
--- Replaces the last result of a suite in results.json, then its plots, then its part of RESULTS.md.
+-- Replaces the result of a suite in results.json, then the suite's plots, then its part of RESULTS.md.
 function M.write(name, result)
   local suite = require("suites." .. name)
   result.machine, result.versions = machine.describe(), machine.versions(suite.versions and suite.versions())

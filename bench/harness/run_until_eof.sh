@@ -1,6 +1,7 @@
-# sh run_until_eof.sh LOG COMMAND: runs a simple command until standard input ends, then stops it and all processes of
-# its group. process.lua starts this script in a new session and holds the other end of the pipe, so the processes also
-# end if the caller is killed or Ctrl-C is pressed. LOG gets the command's output, LOG.pid its process group.
+# sh run_until_eof.sh LOG COMMAND: runs a simple command until standard input ends, and then stops all processes of the
+# command's process group. process.lua starts this script in a new session and keeps the other end of the pipe open, so
+# the processes also end if the caller is killed or if Ctrl-C is pressed. The file LOG gets the command's output, the
+# file LOG.pid the id of its process group.
 
 ulimit -n "$(ulimit -Hn)"
 log=$1

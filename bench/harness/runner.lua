@@ -1,12 +1,12 @@
--- Runs one case: opens its contenders, measures them in turn in each round (A B C, A B C …), and closes them. Called by
--- suites.lua. A failure is recorded in the result; the case and the run continue.
+-- Runs one case: opens its contenders, measures them in turn in each round (A B C, A B C, …), and closes them. Called
+-- by suites.lua. A failure is recorded in the result, and the case and the run continue.
 
 local measure = require "measure"
 local process = require "harness.process"
 
 local M = {}
 
--- A contender that fails this number of times in a row is closed.
+-- A contender is closed after this number of failures in a row.
 local MOST_FAILURES <const> = 2
 
 -- Returns the number of rounds of a case.
@@ -14,12 +14,12 @@ function M.rounds(case, options)
   return math.min(options.rounds, case.rounds or options.rounds)
 end
 
--- Returns the seconds of one turn.
+-- Returns the length of one turn, in seconds.
 function M.seconds(case, options)
   return math.max(case.least_seconds or 1, math.floor(options.seconds * (case.share or 1) + 0.5))
 end
 
--- Returns the contenders that take part: all, or all except peers.
+-- Returns the contenders to measure: all of them, or all except peers.
 function M.participants(case, options)
   local list = {}
   for _, one in ipairs(case.contenders) do
@@ -28,13 +28,14 @@ function M.participants(case, options)
   return list
 end
 
--- Returns the expected seconds of the case. A turn takes `beyond` seconds (default 0.3) in addition to its load.
+-- Returns the expected duration of the case, in seconds. A turn takes `beyond` seconds (default 0.3) in addition to its
+-- load.
 function M.planned(case, options)
   local turns = M.rounds(case, options) * #M.participants(case, options)
   return turns * ((case.turn_seconds or M.seconds(case, options)) + (case.beyond or 0.3))
 end
 
--- Returns the medians of all results that are numbers, by name. A failed round is false.
+-- Returns the medians of all results that are numbers, by name. An element of `rounds` is false if the round failed.
 function M.medians(rounds)
   local rows, medians = {}, {}
   for _, row in ipairs(rounds) do
@@ -54,8 +55,8 @@ function M.medians(rounds)
   return medians
 end
 
--- Calls `f(...)`. Returns its result. If it returned nil, returns nil and the reason. If it raised an error, returns
--- nil, the error as text and "failed". The error of an interrupt is raised again.
+-- Calls `f(...)`. Returns its result; if the result is nil, returns nil and the reason. If `f` raised an error, returns
+-- nil, the error as a string, and "failed"; but raises the error of an interrupt again.
 local function attempt(f, ...)
   local ok, result, reason = pcall(f, ...)
   if ok then
@@ -72,7 +73,7 @@ local function close(entry)
   if type(state) == "table" and state.close then state:close() end
 end
 
--- Opens a contender. Returns its entry: its result, and its state while it is open.
+-- Opens a contender. Returns its entry, which has its result and, while it is open, its state.
 local function open(contender, progress)
   local entry = { contender = contender, fails = 0, result = {
     name = contender.name, series = contender.series, x = contender.x, peer = contender.peer, rounds = {},
@@ -105,9 +106,9 @@ local function turn(entry, seconds, round, progress)
   if entry.fails == MOST_FAILURES then close(entry) end
 end
 
--- Runs the case, and reports each turn to `progress`. Returns the result: `name`, `what`, `x`, `seconds`, `contenders`
--- in order. Each contender has `name`, `rounds` (results by name, or false for a failed round), `median`, `problem`
--- (nil or text), `failed`.
+-- Runs the case, and reports each turn to `progress`. Returns the result: a table with `name`, `what`, `x`, `seconds`
+-- and the list `contenders`. Each contender has `name`, `rounds` (results by name, or false for a failed round),
+-- `median`, `problem` (nil or a string) and `failed`.
 function M.run(case, options, progress)
   local seconds, rounds = M.seconds(case, options), M.rounds(case, options)
   local result = {

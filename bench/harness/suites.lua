@@ -1,5 +1,5 @@
--- Finds the suites, runs the chosen ones, and prints and writes the results. Called by run.lua. README.md describes a
--- suite.
+-- Finds the suites, runs the chosen suites, and prints and writes the results. Called by run.lua. README.md describes
+-- the table of a suite.
 
 local machine = require "harness.machine"
 local process = require "harness.process"
@@ -54,7 +54,8 @@ local function chosen(suite, entry)
   return list
 end
 
--- Returns a list with `{ name, suite, cases, whole }` for each chosen suite, and the expected seconds of all.
+-- Returns a list with `{ name, suite, cases, whole }` for each chosen suite, and the expected duration of all suites in
+-- seconds.
 local function plan(wanted)
   local jobs, sum = {}, 0
   for _, entry in ipairs(wanted.suites) do
@@ -116,7 +117,7 @@ local function run(wanted)
   return not failed
 end
 
--- Runs the suites that `command.parse` returned. Returns true if no measurement failed.
+-- Runs the suites in `wanted`, a result of `command.parse`. Returns true if no measurement failed.
 function M.run(wanted)
   local ok, result = xpcall(run, function(problem)
     if type(problem) == "string" and not problem:find "^[^:]+:%d+:" then return problem end

@@ -1,4 +1,4 @@
--- Formats a suite's result as Markdown, and writes it between the markers of a page: `<!-- bench:NAME -->` and
+-- Formats a suite's result as Markdown, and puts the Markdown between the markers of a page: `<!-- bench:NAME -->` and
 -- `<!-- /bench:NAME -->`. Also checks which targets are met.
 
 local format = require "format"
@@ -7,14 +7,15 @@ local shown = format.number
 
 local M = {}
 
--- Returns the contender of a case's result with this name.
+-- Returns the contender `name` of a case's result, or nil.
 local function find(result, name)
   for _, one in ipairs(result.contenders) do
     if one.name == name then return one end
   end
 end
 
--- Divides a's figure by that of b in each round. Returns the median of these ratios, or nil if no round has both.
+-- In each round, divides the figure of contender `a` by the figure of contender `b`. Returns the median of these
+-- ratios, or nil if no round has both figures.
 function M.ratio(a, b, figure)
   local ratios = {}
   for i, row in ipairs(a.rounds) do
@@ -25,8 +26,8 @@ function M.ratio(a, b, figure)
   return #ratios > 0 and measure.median(ratios, "ratio") or nil
 end
 
--- Returns the value that a target limits: the median figure, or its ratio to another contender's. Returns nil if it was
--- not measured.
+-- Returns the value that a target limits: the median of a figure, or its ratio to the figure of another contender.
+-- Returns nil if the value was not measured.
 local function value_of(target, result)
   local mine = find(result, target.of)
   if not mine or not target.to then return mine and mine.median[target.figure] end
@@ -34,7 +35,7 @@ local function value_of(target, result)
   return other and M.ratio(mine, other, target.figure)
 end
 
--- Returns the targets of a case with the measured values: `{ what, value, least or most, unit, met }`.
+-- Returns a list of the targets of a case, with the measured values: `{ what, value, least or most, unit, met }`.
 function M.verdicts(case, result)
   local list = {}
   for i, target in ipairs(case.targets or {}) do
@@ -59,7 +60,8 @@ local function verdict(target)
   return target.met and "met" or "**not met**"
 end
 
--- Returns the table of a suite's targets, or nil if it has none. Suites with a function `tables` may call it.
+-- Returns the table of a suite's targets, or nil if the suite has none. A suite's function `tables` may call this
+-- function.
 function M.targets(result)
   local lines = {}
   for _, case in ipairs(result.cases) do
@@ -82,7 +84,7 @@ local function row(suite, what, one)
   return "| " .. table.concat(cells, " | ") .. " |"
 end
 
--- Returns a table with a row for each contender of each case for which `wanted(contender)` is true.
+-- Returns a table of all cases. It has a row for each contender for which `wanted(contender)` is true.
 local function listing(suite, result, wanted)
   local head, rule, notes = { "case", "contender" }, { "---", "---" }, {}
   for _, column in ipairs(suite.columns) do
@@ -111,7 +113,7 @@ local function cell(matrix, case, name, base)
   return ratio and ("%s (%.2f)"):format(shown(value), ratio) or shown(value)
 end
 
--- Returns the names of the contenders that have the figure, in the order of the case with the most contenders.
+-- Returns the names of the contenders that have the figure of `matrix`, in the order of the longest case.
 local function columns_of(matrix, result)
   local names, seen, fullest = {}, {}, result.cases[1]
   local function add(case)
@@ -130,8 +132,8 @@ local function columns_of(matrix, result)
   return names
 end
 
--- Returns a table of one figure: a row for each case that has it, a column for each contender. `matrix`: `title`,
--- `figure`, and optionally `to`, the contender to which the ratios in brackets refer.
+-- Returns a table of one figure, with a row for each case that has the figure and a column for each contender. `matrix`
+-- has `title` and `figure`; if it has `to`, ratios to the contender of this name are added in brackets.
 local function matrix_table(matrix, result)
   local names, lines = columns_of(matrix, result), {}
   for _, case in ipairs(result.cases) do
@@ -148,7 +150,7 @@ local function matrix_table(matrix, result)
     ("|---"):rep(#names), table.concat(lines, "\n"))
 end
 
--- Returns a list of the contenders that could not be measured, with the reasons, or nil if there are none.
+-- Returns a Markdown list of the contenders that could not be measured, with the reasons, or nil if there are none.
 local function problems(result)
   local lines, seen = {}, {}
   for _, case in ipairs(result.cases) do
@@ -166,7 +168,7 @@ local function problems(result)
   return "Not measured:\n\n" .. table.concat(lines, "\n") .. "\n"
 end
 
--- Returns the Markdown of a suite's result: targets, then figures, then what could not be measured.
+-- Returns the Markdown of a suite's result: the targets, the figures, and the contenders that could not be measured.
 function M.suite(suite, result)
   local where = ""
   if result.machine then
@@ -183,8 +185,8 @@ function M.suite(suite, result)
   return table.concat(parts, "\n")
 end
 
--- Returns the page with `body` between the markers of `name`. If the page has no such markers, they are appended under
--- a heading.
+-- Returns the page with `body` between the markers of `name`. If the page has no such markers, appends a heading, the
+-- markers and `body`.
 function M.replace(page, name, title, body)
   local open, close = ("<!-- bench:%s -->"):format(name), ("<!-- /bench:%s -->"):format(name)
   local from = page:find(open, 1, true)

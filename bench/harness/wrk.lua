@@ -5,14 +5,14 @@ local process = require "harness.process"
 
 local M = {}
 
--- Returns nil if wrk is installed, and otherwise a message.
+-- Returns nil if wrk is installed; otherwise returns a message.
 function M.missing()
   if not process.succeeds "command -v wrk" then return "needs wrk (Debian package: wrk)" end
 end
 
--- Returns the command line of a load: `connections`, `seconds`, `url`, `cores` (a prefix "taskset … "), `threads`
--- (default 1), and the options of wrk_script.lua: `pipeline` (requests sent together), `body` (bytes of a POST),
--- `close` (true: one connection per request).
+-- Returns the command line of a load. The load has the fields `connections`, `seconds`, `url`, `cores` (a prefix
+-- "taskset … ") and `threads` (default 1), and the options of wrk_script.lua: `pipeline` (the number of requests that
+-- are sent together), `body` (bytes of a POST), `close` (true: one connection per request).
 local function command(load)
   local words = {}
   for _, name in ipairs { "pipeline", "body", "close" } do
@@ -23,8 +23,8 @@ local function command(load)
     table.concat(words, " "))
 end
 
--- Runs a load. Returns the values that wrk_script.lua prints, by name: requests, rate, p50, p75, p90, p99, p999, max
--- (milliseconds), and counts of errors. Raises an error with the output of wrk if it fails.
+-- Runs a load. Returns the values that wrk_script.lua prints, by name: requests, rate, the latencies p50, p75, p90,
+-- p99, p999 and max in milliseconds, and counts of errors. If wrk fails, raises an error with its output.
 function M.drive(load)
   local text, code = process.run("ulimit -n $(ulimit -Hn); " .. command(load), load.seconds + 15)
   local figures = {}
@@ -34,8 +34,8 @@ function M.drive(load)
   return figures
 end
 
--- Returns the errors as text, or nil if there were none. Read errors are ignored, because wrk aborts reads at the end
--- of a run and counts them.
+-- Returns the errors as a string, or nil if there were none. Read errors are ignored, because wrk aborts reads at the
+-- end of a run and counts them as errors.
 local function errors(figures)
   local words = {}
   for _, kind in ipairs { "connect", "write", "status", "timeout" } do
@@ -45,9 +45,9 @@ local function errors(figures)
   return #words > 0 and table.concat(words, ", ") or nil
 end
 
--- Runs a load on a program. Returns the results of `drive`, with `cpu`, `user` and `system` (microseconds of the
--- server per request) and `busy` (the server's CPU time as a part of the elapsed time; it may exceed 1 with several
--- threads).
+-- Runs a load on a program. Returns the results of `drive`, and also `cpu`, `user` and `system` (the server's
+-- microseconds of CPU per request), `busy` (the server's CPU time divided by the elapsed time, which may exceed 1 with
+-- several threads), and `errors`.
 function M.measure(program, load)
   local user, system, figures = process.during(program, function() return M.drive(load) end)
   local requests = figures.requests

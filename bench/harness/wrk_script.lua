@@ -1,6 +1,6 @@
--- wrk runs this file in its Lua 5.1: it defines the requests, and prints the results that wrk.lua reads. The words
--- after `--`: pipeline=N sends N requests together, body=N sends a POST of N bytes, close=true uses one connection per
--- request.
+-- wrk runs this file in its Lua 5.1. It defines the requests, and prints the results that wrk.lua reads. Options follow
+-- `--` on wrk's command line: pipeline=N sends N requests together, body=N sends a POST of N bytes, and close=true uses
+-- one connection per request.
 
 -- luacheck: std luajit, globals wrk init request done
 
@@ -17,7 +17,7 @@ function init(args)
   if given.close then wrk.headers["Connection"] = "close" end
   if given.pipeline then
     local together = wrk.format():rep(tonumber(given.pipeline))
-    -- Only for pipelines: wrk calls this function for each request, which costs the client time.
+    -- Defined only for pipelines, because wrk calls this function for each request, which costs the client time.
     request = function() return together end
   end
 end

@@ -1,5 +1,5 @@
--- The client of run.lua: lio client.lua KIND PORT PID ROUNDS. In each round, 64 connections send while the server, the
--- process PID, is stopped. Then it continues, and they wait for all responses.
+-- The client of run.lua: lio client.lua KIND PORT PID ROUNDS. In each round, 64 connections send requests while the
+-- server, the process PID, is stopped. Then the server continues, and the client waits for all responses.
 
 local loop = require "lio.loop"
 local net = require "lio.net"
@@ -10,7 +10,8 @@ local COUNT <const> = 64
 local function get(path, more) return ("GET %s HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n%s\r\n"):format(path, more or "") end
 
 local body <const> = ("x"):rep(1024)
--- By kind: the request, how often it is sent together, and whether each round opens new connections.
+-- By kind: the bytes of the request, the number of requests that are sent together (default 1), and whether each round
+-- opens new connections.
 local KINDS <const> = {
   hello = { get "/" },
   pipelined = { get "/", times = 16 },
@@ -30,7 +31,7 @@ loop.run(function()
   local list, length = {}, nil
   if not load.reconnect then
     for i = 1, COUNT do list[i] = connect() end
-    -- Reads the length of a response. The server has accepted all connections before the count.
+    -- Measures the length of a response. Also ensures that the server has accepted all connections before the rounds.
     for _, c in ipairs(list) do
       assert(c:send(load[1]))
       local response = assert(c:recv())

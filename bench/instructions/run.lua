@@ -1,12 +1,12 @@
 -- Counts the server's instructions in user space for each kind of request or message. A change should not increase any
--- of them. Needs valgrind.
+-- count. Needs valgrind.
 --
 --   lio bench/instructions/run.lua [rounds=60] [seconds=300] [only=WORD] [EXECUTABLE ...]
 --
 -- Prints a table with a column for each executable (default: the one that runs this script). A server is counted twice,
--- over `rounds` rounds and over twice as many; a value is the difference divided by the number of requests between. All
--- 64 connections send while the server is stopped, so their requests arrive in one round of its loop. `seconds` is the
--- time limit of each process; `only` selects the rows whose names contain the word. The exit code is 1 if a process
+-- over `rounds` rounds and over twice as many; a value is the difference, divided by the number of additional requests.
+-- All 64 connections send while the server is stopped, so their requests arrive in one round of its loop. `seconds` is
+-- the time limit of each process; `only` selects the rows whose names contain the word. The exit code is 1 if a process
 -- failed.
 
 local here = arg[0]:match "^(.*/)" or "./"
@@ -30,22 +30,23 @@ for _, word in ipairs(arg) do
 end
 if #programs == 0 then programs[1] = arg[-1] end
 
--- Starts `command` under valgrind with the time limit. Returns a pipe with its output, and its process id.
+-- Starts `command` under valgrind with the time limit. Returns a pipe from which its output can be read, and its
+-- process id.
 local function start_counting(command)
   local pipe = assert(io.popen(("timeout -k 1 %d sh -c %s 2>&1"):format(options.seconds,
     quote(("echo $$; exec %s %s"):format(callgrind.prefix, command)))))
   return pipe, tonumber(pipe:read "l")
 end
 
--- Waits for the end of a counted process. Returns its instructions or nil, and its output, of which `text` has been
--- read.
+-- Waits until a counted process ends. `text` is the part of its output that has been read. Returns the number of its
+-- instructions or nil, and its whole output.
 local function finish_counting(pipe, text)
   text = text .. pipe:read "a"
   pipe:close()
   return tonumber(text:match "Collected : (%d+)"), text
 end
 
--- Counts a server during `times` rounds of requests. Returns its instructions or nil, and its output.
+-- Counts a server during `times` rounds of requests. Returns the number of its instructions or nil, and its output.
 local function count_server(lio, row, times)
   local pipe, pid = start_counting(row.command(quote(lio)))
   local text, port = ""
@@ -62,7 +63,7 @@ local function count_server(lio, row, times)
   return client and count, all
 end
 
--- Counts a program that repeats the operation itself. Returns its instructions or nil, and its output.
+-- Counts a program that repeats the operation itself. Returns the number of its instructions or nil, and its output.
 local function count_program(lio, row, times)
   local pipe = start_counting(row.command(quote(lio), times))
   return finish_counting(pipe, "")
@@ -70,7 +71,7 @@ end
 
 local function http(lio) return ("%s %s../servers/http.lua 0 /tmp"):format(lio, here) end
 
--- `times`: the number of requests in a round.
+-- The rows of the table. `times` is the number of requests in a round.
 local ROWS <const> = {
   { name = "hello", kind = "hello", times = 64, command = http, count = count_server },
   { name = "hello, 16 pipelined", kind = "pipelined", times = 1024, command = http, count = count_server },

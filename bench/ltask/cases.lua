@@ -1,17 +1,17 @@
--- The cases of this folder. Each runs in a separate process, and fills one or more rows of the table.
+-- The cases of this folder. Each case runs in a separate process, and fills one or more rows of the table.
 --
--- `case`: the file of the folder case; `values`: the arguments of child.lua; `rows`: { what, figure, unit, least = or
--- most = target }. A `rate` is also shown as CPU time, and as the number of plain coroutine switches that take the same
--- time in the same process. The targets are for an idle machine with 2 cores.
+-- `case` is a file of the folder case, `values` are the arguments of child.lua, and `rows` has rows of the form
+-- { what, figure, unit, least or most = target }. A `rate` is also shown as CPU time, and as the number of plain
+-- coroutine switches that take the same time in the same process. The targets are for an idle machine with 2 cores.
 
--- A ping-pong case with these values; `more` are further rows.
+-- Returns a ping-pong case with these values. `more` is a list of further rows.
 local function pingpong(name, values, what, more)
   local rows = { { what, "rate", "/s", least = 600000 } }
   for _, row in ipairs(more or {}) do rows[#rows + 1] = row end
   return { name = name, case = "pingpong", values = values, rows = rows }
 end
 
--- Calls with skynet's API to a service; `command` selects the way in which it responds.
+-- Returns a case of calls with skynet's API to `service`. `command` selects how the service responds.
 local function skynet_call(name, service, command, what)
   return { name = name, case = "skynet_call", values = { "worker=1", "to=" .. service, "command=" .. command }, rows = {
     { what, "rate", "/s" },

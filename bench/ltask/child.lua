@@ -1,10 +1,10 @@
--- Runs one case of bench/ltask: measures plain Lua, then boots a system whose main service is the case, which prints
--- its results (figures.lua).
+-- Runs one case of bench/ltask: measures plain Lua, and then boots a system whose main service is the case. The case
+-- prints its results with figures.lua.
 --
 --   lio bench/ltask/child.lua CASE [name=value ...]
 --
 -- `worker`, `queue` and `full` are passed to the scheduler, all other values to the case. `plain=1` skips the
--- measurement of plain Lua; use it with a profiler.
+-- measurement of plain Lua, for use with a profiler.
 
 local here = arg[0]:match "^(.*/)" or "./"
 package.path = here .. "?.lua;" .. here .. "../?.lua;" .. package.path

@@ -1,12 +1,12 @@
--- Runs the body of a case as a task of the main service, prints the results that it returns, and ends the system. A
--- failed case prints no results. Also measures this process.
+-- Runs the body of a case as a task of the main service, prints the results that the body returns, and ends the system.
+-- A failed case prints no results. Other functions measure this process.
 
 local ltask = require "ltask"
 local measure = require "measure"
 
 local M = {}
 
--- Runs `body`, which returns a table of results by name.
+-- Runs `body`, which returns a table of results by name, and prints the results.
 function M.case(body)
   ltask.fork(function()
     local ok, result = xpcall(body, function(problem) return debug.traceback(tostring(problem)) end)
@@ -21,9 +21,9 @@ function M.case(body)
   end)
 end
 
--- Calls `f`, which repeats an operation `n` times and returns when all have ended. Returns the number of operations per
--- second (`rate`), and the microseconds of CPU of all threads per operation (`each`), which other load on the machine
--- influences less.
+-- Calls `f`, which repeats an operation `n` times and returns when all operations have ended. Returns a table: `rate`
+-- is the number of operations per second, `each` the microseconds of CPU of all threads per operation. Other load on
+-- the machine affects `each` less.
 function M.timed(n, f)
   local start, cpu = ltask.counter(), os.clock()
   f()
@@ -37,7 +37,7 @@ function M.spawn(n, name, ...)
   return list
 end
 
--- Returns the resident KiB of this process.
+-- Returns the resident memory of this process, in KiB.
 function M.resident()
   return measure.resident "self"
 end
@@ -56,8 +56,9 @@ local function field(path, pattern)
   return tonumber(value) or 0
 end
 
--- Returns a function that returns the number of voluntary context switches since then, of the threads that exist now.
--- There is one for each wakeup of a thread. `M.switches` itself causes some, the returned function does not.
+-- Returns a function that returns the number of voluntary context switches since this call, of the threads that exist
+-- at this call. Each wakeup of a thread causes one switch. `M.switches` itself causes switches, the returned function
+-- does not.
 function M.switches()
   local pid = io.open("/proc/self/stat"):read "n"
   local paths = {}
@@ -73,7 +74,7 @@ function M.switches()
   return function() return sum() - before end
 end
 
--- Returns the number of `write` calls of this process. Each signal to an event descriptor is one.
+-- Returns the number of `write` calls of this process. Each signal to an event descriptor is one such call.
 function M.writes()
   return field("/proc/self/io", "syscw: (%d+)")
 end

@@ -1,5 +1,6 @@
--- Measures plain Lua in this process, and prints the rates of coroutine switches and function calls. child.lua calls it
--- before the system starts. The speed of a machine changes over time; a result divided by these rates does not.
+-- Measures plain Lua in this process, and prints the rates of coroutine switches and function calls. child.lua runs
+-- this file before the system starts. The speed of a machine changes over time; a result divided by these rates changes
+-- less.
 
 local SWITCHES <const> = 2000000
 local CALLS <const> = 10000000

@@ -1,5 +1,5 @@
--- Runs one case of cases.lua in a new process, and formats the table of all cases. Used by run.lua of this folder and
--- by the suite `ltask`. The field `results` of a case has the results of its rounds.
+-- Runs one case of cases.lua in a new process, and formats the table of all cases. Used by run.lua in this folder and
+-- by the suite `ltask`. The field `results` of a case is the list of the results of its rounds.
 
 local format = require "format"
 local measure = require "measure"
@@ -9,7 +9,8 @@ local here = debug.getinfo(1, "S").source:match "^@(.*)report%.lua$"
 
 local M = {}
 
--- Runs a case in a process with a time limit of `seconds`. Returns its results by name, or nil and why it failed.
+-- Runs a case in a process with a time limit of `seconds`. Returns the results by name, or nil and the reason if the
+-- process failed.
 function M.measured(one, seconds)
   local words = {}
   for i, value in ipairs(one.values) do words[i] = quote(value) end
@@ -31,7 +32,7 @@ local function line(one, row)
     format.target(row), format.verdict(row, value), each, share)
 end
 
--- Returns the table of a list of cases, and the rates of plain Lua in the same processes.
+-- Returns the Markdown table of a list of cases, followed by the rates of plain Lua in the same processes.
 function M.table(list)
   local lines = {
     "| case | measured | target | met | CPU µs each | in plain switches |",

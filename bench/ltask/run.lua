@@ -1,9 +1,9 @@
--- Measures the scheduler, each case in a new process of this executable, and prints a table with medians and targets.
--- The cases take turns, so a drift of the machine affects all of them.
+-- Measures the scheduler, and prints a table with medians and targets. Each round of a case runs in a new process of
+-- this executable. The cases take turns, so if the machine's speed changes, all of them are affected.
 --
 --   lio bench/ltask/run.lua [rounds=3] [seconds=60] [case ...]
 --
--- A case is a name of cases.lua. `seconds` is the time limit of each process. The exit code is 1 if a process failed.
+-- A case is a name in cases.lua. `seconds` is the time limit of each process. The exit code is 1 if a process failed.
 
 local here = arg[0]:match "^(.*/)" or "./"
 package.path = here .. "?.lua;" .. here .. "../?.lua;" .. package.path

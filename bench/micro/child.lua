@@ -3,9 +3,9 @@
 --   lio|lua5.4 bench/micro/child.lua FILE.FUNCTION [seconds=0.3]
 --   valgrind --tool=callgrind lio bench/micro/child.lua FILE.FUNCTION times=10000
 --
--- The result is the median of nine batches, each of which takes a ninth of the seconds. With `times` the case is
--- repeated that number of times and nothing is printed, for programs that count instructions. All hosts use the
--- collector mode of a new Lua state, because the stock interpreter would select another one for its scripts.
+-- The result is the median of nine batches, each of which takes a ninth of `seconds`. With `times` the operation is
+-- repeated `times` times and nothing is printed, for programs that count instructions. All hosts use the collector mode
+-- of a new Lua state, because the stock interpreter would select another mode for its scripts.
 
 collectgarbage "incremental"
 
@@ -25,7 +25,7 @@ local function cpu_of(run, n)
   return os.clock() - start
 end
 
--- Returns the number of repetitions that take `seconds`. The calls of `run` also warm it up.
+-- Returns the number of repetitions that take `seconds`. The calls of `run` also warm up caches.
 local function calibrate(run, seconds)
   local n = 100
   while true do

@@ -11,9 +11,9 @@ local function is_there(path)
   return file ~= nil
 end
 
--- Returns the list of hosts. `lio` is the path of the executable, `bench` that of the folder `bench` with a slash at
--- its end. A host has `name`, `missing` (nil, or why it is not available) and `command(case, option, prefix)`, which
--- returns the command line of child.lua; `prefix` (optional) is put before the program.
+-- Returns the list of hosts. `lio` is the path of the executable, `bench` the path of the folder `bench` with a slash
+-- at the end. A host has `name`, `missing` (nil, or the reason why the host is not available) and `command(case,
+-- option, prefix)`, which returns the command line of child.lua. If `prefix` is given, it is put before the program.
 function M.list(lio, bench)
   local child = quote(bench .. "micro/child.lua")
   local stock = quote(os.getenv "LUA54" or "lua5.4")

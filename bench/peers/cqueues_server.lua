@@ -10,7 +10,7 @@ local server = socket.listen { host = "127.0.0.1", port = tonumber(arg[1]), node
 assert(server:listen())
 
 local function serve(client)
-  client:setmode("bn", "bf") -- output is fully buffered, and flushed after each read
+  client:setmode("bn", "bf") -- output is buffered, and flushed after each read
   client:onerror(function(_, _, code) return code end)
   local received = toy.connection(function(text) client:write(text) end)
   while true do

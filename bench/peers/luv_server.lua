@@ -10,7 +10,7 @@ assert(server:listen(4096, function()
   local client = uv.new_tcp()
   server:accept(client)
   client:nodelay(true)
-  -- The responses to the requests of one read are sent with one write, which libuv attempts at once.
+  -- The responses to all requests of one read are sent with one write, which libuv attempts at once.
   local out, count = {}, 0
   local received = toy.connection(function(text)
     count = count + 1

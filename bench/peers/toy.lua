@@ -1,11 +1,11 @@
--- A small HTTP/1.1 codec for event loops that have none, for Lua 5.1 or newer. Used by luv_server.lua and
--- cqueues_server.lua. It parses well-formed requests with Content-Length, and has the routes of the suite `http`.
+-- A small HTTP/1.1 codec for event loops that have no codec, in Lua 5.1 or newer. Used by luv_server.lua and
+-- cqueues_server.lua. It parses valid requests with Content-Length, and has the routes of the suite `http`.
 
 local toy = {}
 
 local large, piece = ("x"):rep(100 * 1024), ("x"):rep(127) .. "\n"
 
--- Returns the date, which is formatted once per second.
+-- Returns the current date, which is formatted once per second.
 local date_at, date
 local function today()
   local now = os.time()
@@ -38,7 +38,7 @@ local function respond(request, write)
   write(head(kind, "Content-Length: " .. #body, request.close) .. body)
 end
 
--- Returns the request that begins at `from`, and the position of the next one, or nil if the request is not complete.
+-- Returns the request that begins at `from`, and the position after it; nil if the request is not complete.
 local function parse(input, from)
   local _, last = input:find("\r\n\r\n", from, true)
   if not last then return nil end
@@ -55,8 +55,8 @@ local function parse(input, from)
   }, last + length + 1
 end
 
--- Returns a function for one connection. It takes the received bytes, and responds to each complete request with calls
--- of `write(text)`. It returns true if the connection must be closed.
+-- Returns a function for one connection. The function takes received bytes, and responds to each complete request with
+-- calls of `write(text)`. It returns true if the connection must be closed.
 function toy.connection(write)
   local incomplete = ""
   return function(data)

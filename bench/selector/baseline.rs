@@ -1,6 +1,7 @@
 //! `selector_baseline REGISTERED ACTIVE SECONDS`: the minimal program with which round.lua is compared. It makes the
-//! same system calls with raw level-triggered epoll, and prints the same results. A round sends one byte to each of
-//! ACTIVE of the REGISTERED descriptors, which are the ends of socket pairs, waits, and reads from the ready ones.
+//! same system calls with raw level-triggered epoll, and prints the same results. REGISTERED descriptors, the ends of
+//! socket pairs, are registered. A round sends one byte to each of ACTIVE descriptors, waits, and reads from the ready
+//! descriptors.
 
 #[path = "../epoll.rs"]
 mod epoll;
@@ -14,14 +15,14 @@ use std::time::{Duration, Instant};
 
 use epoll::{Epoll, NO_EVENT};
 
-/// Rounds between two readings of the clock.
+/// The clock is read after this number of rounds.
 const BATCH: u64 = 100;
 
 struct Rounds {
     epoll: Epoll,
-    /// Both ends of each pair, next to each other.
+    /// The ends of all pairs. The two ends of a pair are next to each other.
     ends: Vec<UnixStream>,
-    /// Indexes of the descriptors that send, evenly spread.
+    /// The indexes of the sockets that send, spread evenly.
     senders: Vec<usize>,
 }
 
@@ -72,7 +73,7 @@ impl Rounds {
                 ends.push(end);
             }
         }
-        // The peer of `i` is its neighbour.
+        // The ends of a pair are next to each other, so the peer of `i` has the index `i ^ 1`.
         let senders = (0..active).map(|k| (k * registered / active) ^ 1).collect();
         Ok(Rounds { epoll, ends, senders })
     }

@@ -1,16 +1,16 @@
 -- Measures rounds of a selector in one process: `lio bench/selector/round.lua REGISTERED ACTIVE SECONDS [foreign]`
 --
--- REGISTERED descriptors, the ends of socket pairs, are registered for reading. A round sends one byte to each of
--- ACTIVE descriptors, waits, and receives from the ready ones. Prints results as `name<TAB>value` lines: `rate` (rounds
--- per second), `each` (microseconds of CPU per round), `rounds`. With `foreign` the program registers bare descriptors:
--- the selector does not see that data is received from them.
+-- Registers REGISTERED descriptors, the ends of socket pairs, for reading. A round sends one byte to each of ACTIVE
+-- descriptors, waits, and receives from the ready descriptors. Prints results as `name<TAB>value` lines: `rate` (rounds
+-- per second), `each` (microseconds of CPU per round), `rounds`. With `foreign` the program registers bare descriptors,
+-- so the selector does not detect that data is received from them.
 
 local lio = require "lio"
 local socket = require "lio.socket"
 
 local registered, active, seconds = tonumber(arg[1]), tonumber(arg[2]), tonumber(arg[3])
 local foreign = arg[4] == "foreign"
-local BATCH <const> = 100 -- rounds between two readings of the clock
+local BATCH <const> = 100 -- the clock is read after this number of rounds
 
 assert(registered % 2 == 0 and active <= registered, "REGISTERED must be even, and not less than ACTIVE")
 
@@ -24,7 +24,8 @@ for i = 1, registered, 2 do
   end
 end
 
--- The sockets that send to the active descriptors, which are spread evenly. The peer of `i` is its neighbour.
+-- The sockets that send to the active descriptors, which are spread evenly. The ends of a pair are next to each other,
+-- so the peer of the descriptor `i` has the index `i ~ 1`.
 local senders = {}
 for k = 0, active - 1 do
   local i = k * registered // active

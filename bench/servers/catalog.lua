@@ -1,12 +1,13 @@
--- The servers of the suite `http`: how each is started, which kinds of request it supports, and what it requires. All
--- servers respond with the same status, body and Content-Type.
+-- The servers of the suite `http`: how each server is started, which kinds of request it supports, and what it
+-- requires. All servers respond with the same status, body and Content-Type.
 
 local process = require "harness.process"
 local quote = process.quote
 
 local M = {}
 
--- The kinds of request: the path, the type and length of the response body, and the length of a request body.
+-- The kinds of request: the path, the type and the length of the response body, and the length of the request body if
+-- the request has one.
 M.kinds = {
   hello = { path = "/", type = "text/plain", length = 14 },
   request = { path = "/request", type = "text/plain", length = 14 },
@@ -18,7 +19,7 @@ M.kinds = {
   stream = { path = "/stream", type = "text/plain", length = 8 * 128 },
 }
 
--- The kinds of the slowest server: few, because its measurements take long.
+-- The kinds that the slowest server is measured with. They are few, because its measurements take a long time.
 local SLOW <const> = { hello = true, echo = true, json = true }
 local EVERY <const> = { hello = true, echo = true, large = true, json = true, stream = true }
 
@@ -26,7 +27,7 @@ local EVERY <const> = { hello = true, echo = true, large = true, json = true, st
 -- Requirements of the servers
 
 local static
--- Returns the folder of the static files. The first call creates them.
+-- Returns the folder of the static files. The first call creates the folder and the files.
 local function static_folder()
   if static then return static end
   static = process.folder() .. "/static"
@@ -61,7 +62,8 @@ end
 
 local MODULES <const> = "/usr/lib/nginx/modules"
 
--- Creates a configuration from a file of bench/peers. Returns the command that starts nginx with it.
+-- Creates a configuration from the file `name` of bench/peers. Returns the command that starts nginx with this
+-- configuration.
 local function nginx_command(name, port)
   local folder = ("%s/nginx-%d"):format(process.folder(), port)
   assert(os.execute("mkdir " .. folder))
@@ -72,7 +74,7 @@ local function nginx_command(name, port)
   return ("%s -p %s -c %s/nginx.conf -e stderr"):format(nginx(), folder, folder)
 end
 
--- A server that is a script of bench/peers. It requires a Lua module, which is in a Debian package.
+-- Returns a server that is a script of bench/peers. It requires the Lua module `module`, which is in a Debian package.
 local function lua_peer(name, file, module, package, kinds)
   return {
     name = name, peer = true, kinds = kinds or EVERY,
@@ -91,9 +93,9 @@ end
 -- -----------------------------------------------------------------------------------------------------------
 -- The servers
 
--- In the order of their turns. `kinds`: the kinds that a server supports; `missing()` returns why it cannot be started,
--- or nil; `command(port, kind, workers)` returns the command that starts it; `version()` returns a command that prints
--- the version.
+-- The servers in the order of their turns. `kinds` is the set of kinds that a server supports; `missing()` returns the
+-- reason why the server cannot be started, or nil; `command(port, kind, workers)` returns the command that starts the
+-- server; `version()` returns a command that prints its version.
 M.servers = {
   {
     name = "baseline",

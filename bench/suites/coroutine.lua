@@ -1,10 +1,10 @@
--- Suite `coroutine`: the cases of coroutine/cases.lua. Each turn runs in new processes: a stock interpreter, the same
--- interpreter with the module, and the executable.
+-- Suite `coroutine`: the cases of coroutine/cases.lua. Each turn runs three new processes: a stock interpreter, the
+-- same interpreter with the module, and the executable.
 
 local case_lists = require "harness.case_lists"
 local process = require "harness.process"
 
-local SECONDS <const> = 60 -- for one process
+local SECONDS <const> = 60 -- the time limit of a process
 
 local list, report = case_lists.load("coroutine", "cases"), case_lists.load("coroutine", "report")
 

@@ -8,10 +8,10 @@ local process = require "harness.process"
 local wrk = require "harness.wrk"
 
 local IDLE <const> = 10000
--- Excluded from cases where it would only take time.
+-- The slowest server is excluded from some cases, because its measurements would only take time.
 local SLOWEST <const> = { ["lua-http"] = true }
 
--- Sends one request of a kind. Returns true, or false and why the response is not the expected one.
+-- Sends one request of the kind `kind`. Returns true if the response is as expected; otherwise false and the reason.
 local function check(port, kind)
   local client = http.new { max_idle = 0, timeout = 5 }
   local want, problem = catalog.kinds[kind], nil
@@ -34,7 +34,7 @@ local function check(port, kind)
   return not problem, problem
 end
 
--- Starts a server on a free port, and sends requests until it responds. Returns the program, with its `port`.
+-- Starts a server on a free port, and sends requests until it responds. Returns the program, with the field `port`.
 local function start(server, kind, mode, workers)
   local port = process.port()
   local problem
@@ -73,7 +73,7 @@ local function contender(server, case)
   }
 end
 
--- A case of all servers that support its kind, except those in `more.without`.
+-- Returns a case of all servers that support `kind`, except the servers in `more.without`.
 local function case(name, what, kind, load, more)
   local one = { name = name, what = what, kind = kind, load = load, share = 0.5, contenders = {} }
   for key, value in pairs(more or {}) do one[key] = value end
@@ -85,7 +85,7 @@ local function case(name, what, kind, load, more)
   return one
 end
 
--- The JSON route, with lio's hello in the same rounds.
+-- Returns the case of the JSON route, which also measures lio's hello in the same rounds.
 local function json_case()
   local one = case("json", "JSON, two parameters", "json", { connections = 64 })
   table.insert(one.contenders, 3, contender(catalog.servers[2], {
@@ -98,9 +98,10 @@ local function json_case()
 end
 
 -- -----------------------------------------------------------------------------------------------------------
--- Cases of lio alone
+-- Cases that measure only lio
 
--- Hello by a handler without parameters, and by one that takes the request and the response.
+-- Returns a case that compares a hello from a handler without parameters with a hello from a handler that takes the
+-- request and the response.
 local function request_case()
   local load = { connections = 64 }
   local function by(name, server, kind)
@@ -115,7 +116,8 @@ local function request_case()
   }
 end
 
--- One worker and two, each on its own core. If there are enough cores, the client has others.
+-- Returns a case that compares one worker with two workers, each of which has its own core. If there are enough cores,
+-- the client has further cores.
 local function workers_case()
   local one = {
     name = "workers2", what = "hello, 64 connections, by workers", share = 0.5, contenders = {},
@@ -130,7 +132,7 @@ local function workers_case()
   one.targets = {
     { what = "2 workers: CPU over that of 1", of = "2 workers", to = "1 worker", figure = "cpu", most = 1.1 },
   }
-  -- If client and servers share cores, the client limits the throughput.
+  -- If the client and the servers share cores, the client limits the throughput.
   if shared then
     one.note = "client and server share cores on this machine, so throughput is not comparable, CPU is"
   else
@@ -141,7 +143,8 @@ local function workers_case()
   return one
 end
 
--- Opens `count` connections to a server, and makes one request on each. Returns the program that keeps them open.
+-- Opens `count` connections to a server, and makes one request on each. Returns the program that keeps the connections
+-- open.
 local function hold(port, count)
   local _, client = process.pinning()
   return process.start {
@@ -151,7 +154,7 @@ local function hold(port, count)
   }
 end
 
--- A server that has `idle` idle connections in addition to the 64 busy ones.
+-- Returns a contender: a server that has `idle` idle connections in addition to the 64 busy connections.
 local function beside(server, idle)
   local plain = contender(server, { kind = "hello", load = { connections = 64 } })
   return {
@@ -183,7 +186,8 @@ local function idle_case()
   return one
 end
 
--- The memory of an idle keep-alive connection: how much a new server grows with 10,000 of them.
+-- Returns the case that measures the memory of an idle keep-alive connection. A new server gets 10,000 of them, and its
+-- growth is divided by their number.
 local function memory_case()
   local one = {
     name = "memory", what = "an idle keep-alive connection", rounds = 1, turn_seconds = 3, contenders = {},
@@ -214,7 +218,7 @@ end
 -- -----------------------------------------------------------------------------------------------------------
 -- The suite
 
--- A target for lio's CPU time per request, divided by the baseline's.
+-- Returns a target for the ratio of lio's CPU time per request to the baseline's.
 local function of_baseline(what, most)
   return { what = what .. ": CPU over the baseline's", of = "lio", to = "baseline", figure = "cpu", most = most }
 end

@@ -3,7 +3,7 @@
 local case_lists = require "harness.case_lists"
 local process = require "harness.process"
 
-local SECONDS <const> = 60 -- for one process
+local SECONDS <const> = 60 -- the time limit of a process
 
 local list, report = case_lists.load("ltask", "cases"), case_lists.load("ltask", "report")
 

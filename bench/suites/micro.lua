@@ -7,8 +7,8 @@ local process = require "harness.process"
 
 local M = { title = "Single calls", columns = { { "each", "ns" } } }
 
-local SECONDS <const> = 0.3 -- of measurement in a process
-local TIME_LIMIT <const> = 30 -- seconds of a process
+local SECONDS <const> = 0.3 -- the duration of the measurement in a process
+local TIME_LIMIT <const> = 30 -- the time limit of a process, in seconds
 
 local programs = hosts.list(process.lio, process.here)
 

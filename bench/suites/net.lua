@@ -1,6 +1,6 @@
 -- Suite `net`: the CPU time of echo servers per round trip, compared with a baseline of raw epoll (bench/echo). The
--- client is a closed loop. `lio` has a coroutine per connection on `lio.net` (examples/echo.lua), `lio selector` uses
--- the selector alone.
+-- client is a closed loop. `lio` uses `lio.net` with one coroutine per connection (examples/echo.lua); `lio selector`
+-- uses only the selector.
 
 local process = require "harness.process"
 
@@ -9,7 +9,8 @@ local M = { title = "Echo", columns = { { "rate", "round trips/s" }, { "cpu", "C
 local quote = process.quote
 local stock = os.getenv "LUA54" or "lua5.4"
 
--- A contender: the port is appended to `command`; `missing()` returns why a peer cannot run here, or nil.
+-- Returns a contender. The port is appended to `command`. `missing()` returns the reason why a peer cannot run here, or
+-- nil; if `missing` is nil, the contender is not a peer.
 local function server(name, command, missing)
   local one = { name = name, peer = missing ~= nil }
   function one.open()
@@ -34,7 +35,7 @@ local function requirement(test, package)
   end
 end
 
--- A peer that uses a module of a stock Lua; `package` is its Debian package.
+-- Returns a peer that runs in a stock Lua with the module `module`; `package` is the module's Debian package.
 local function module_peer(name, module, package)
   local test = ("%s -e 'require [[%s]]'"):format(quote(stock), module)
   return server(name, ("%s %s"):format(quote(stock), here("echo/peer/" .. name .. ".lua")), requirement(test, package))
@@ -50,7 +51,7 @@ local SERVERS <const> = {
   server("node", "node " .. here "echo/peer/node.js", requirement("node -e 0", "nodejs")),
 }
 
--- Returns a turn: a load on a server, from other cores.
+-- Returns the function `turn` of a contender: it puts a load on the server, from other cores.
 local function load(connections, size)
   return function(program, seconds)
     local _, cores = process.pinning()
@@ -67,7 +68,7 @@ local function load(connections, size)
   end
 end
 
--- Only a case with targets uses the full length of a turn.
+-- Returns a case. The turns of a case without targets have half of the length.
 local function case(name, what, connections, size, targets)
   local contenders = {}
   for i, one in ipairs(SERVERS) do

@@ -1,5 +1,5 @@
 -- Suite `selector`: rounds of a selector (bench/selector/round.lua), compared with the same system calls on raw epoll.
--- One or ten of 10 to 20,000 descriptors are ready. A contender is one program with one number of descriptors.
+-- One or ten of 10 to 20,000 descriptors are ready. For each number of descriptors, each program is one contender.
 
 local format = require "format"
 local process = require "harness.process"
@@ -11,7 +11,7 @@ local M = { title = "Selector", columns = { { "rate", "rounds/s" }, { "each", "C
 local quote = process.quote
 
 local COUNTS <const> = { 10, 100, 1000, 8000, 20000 }
-local OTHERS <const> = 50 -- further descriptors that a program has open
+local OTHERS <const> = 50 -- the number of other descriptors that a program may have open
 -- A program must start and register its descriptors within this time, which is added to the length of the turn.
 local START_SECONDS <const> = 30
 
@@ -22,11 +22,11 @@ local PROGRAMS <const> = {
   { name = "lio, bare descriptors", command = script, last = " foreign" },
 }
 
--- The shell raises its limit of descriptors to this number, or to the hard limit if that is lower.
+-- Makes a shell raise its limit of descriptors to the needed number, or to the hard limit if the hard limit is lower.
 local LIMIT <const> = ("ulimit -n %d 2>/dev/null || ulimit -n $(ulimit -Hn); "):format(
   COUNTS[#COUNTS] + OTHERS)
 
--- Returns the numbers of descriptors. Numbers over the limit are replaced by the largest possible one.
+-- Returns the numbers of descriptors to measure. Numbers over the limit are replaced with the largest possible number.
 local function counts()
   local most = tonumber((process.run(LIMIT .. "ulimit -n"))) or math.huge
   local list = {}
@@ -65,8 +65,8 @@ local function case(name, what, active, targets)
   }
 end
 
--- The targets: 210,000 rounds per second where the baseline has 250,000, and the same cost with any number of
--- descriptors. They are ratios of CPU time, because neither program ever sleeps.
+-- The targets: 210,000 rounds per second on a machine where the baseline makes 250,000, and the same cost with any
+-- number of descriptors. They are given as ratios of CPU time, because neither program ever sleeps.
 local OVER_BASELINE <const>, OVER_FEWEST <const> = 1.19, 1.1
 
 local function flat(active)
@@ -90,7 +90,7 @@ M.cases = {
   case("ten", "ten ready descriptors", 10, { flat(10) }),
 }
 
--- A row for each number of descriptors, a column for each program.
+-- Returns a table of one figure, with a row for each number of descriptors and a column for each program.
 local function matrix_table(case_result, figure, title)
   local names = {}
   for i, program in ipairs(PROGRAMS) do names[i] = program.name end

@@ -1,11 +1,11 @@
 //! The types of the torture program. A case is a sequence of requests on one connection: the bytes to send, the
-//! expected responses in order, and what happens to the connection after them. `cases.rs` generates cases,
+//! expected responses in order, and what happens to the connection after these responses. `cases.rs` generates cases;
 //! `exchange.rs` checks the server's responses.
 
 use crate::malformed::{Closing, MALFORMED};
 use crate::response::{Method, Response};
 
-/// The kind of a request, which is a row of the results. Each request attempt counts in exactly one row.
+/// The kind of a request. Each kind has a row in the table of results, and each request attempt counts in one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Get,
@@ -22,9 +22,9 @@ pub(crate) enum Kind {
     TruncatedReset,
     Aborted,
     AbortedMidResponse,
-    /// Not a request: the client ends an idle keep-alive connection. The server must close it, too.
+    /// Not a request: the client ends an idle keep-alive connection, and the server must close it too.
     HangUp,
-    /// Index into [`MALFORMED`].
+    /// A malformed request: its index in [`MALFORMED`].
     Malformed(u8),
 }
 
@@ -71,7 +71,7 @@ impl Kind {
         }
     }
 
-    /// The printed name of a row.
+    /// Returns the printed name of a row.
     pub(crate) fn row_name(row: usize) -> String {
         match NAMES.get(row) {
             Some(name) => (*name).to_string(),
@@ -88,9 +88,9 @@ pub(crate) enum Body {
     User(u64),
     /// The posted body: its position in the pool, and its length.
     Posted(usize, usize),
-    /// Any body, such as the text of a 404.
+    /// Any body, such as the message of a 404.
     Any,
-    /// The response to a HEAD request: no body, and if it has a Content-Length, this one.
+    /// The response to a HEAD request: it has no body, and its Content-Length, if there is one, is this number.
     HeadOf(usize),
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct Expected {
     /// The allowed statuses.
     pub(crate) status: &'static [u16],
     pub(crate) body: Body,
-    /// Methods that the field `Allow` must name.
+    /// The methods that the field `Allow` must list.
     pub(crate) allow: &'static [&'static str],
 }
 
@@ -113,7 +113,7 @@ impl Expected {
         }
     }
 
-    /// Compares a final response with the expected one. `pool` contains the posted bodies.
+    /// Compares a final response with the expected response. `pool` contains the posted bodies.
     pub(crate) fn check(&self, response: &Response, pool: &[u8]) -> Result<(), String> {
         if !self.status.contains(&response.status) {
             return Err(format!("status {} instead of {:?}", response.status, self.status));
@@ -144,25 +144,27 @@ pub(crate) fn user_json(id: u64) -> String {
     format!("{{\"id\":\"{id}\"}}")
 }
 
-/// The state of the connection after the expected responses.
+/// How a case ends after the expected responses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Finish {
-    /// The next case uses it.
+    /// The connection stays open, and the next case uses it.
     Keep,
-    /// The server closes it.
+    /// The server closes the connection.
     ServerCloses,
-    /// One more request was malformed: the server responds with a status of `allowed`, or closes.
+    /// The client sends one more request, which is malformed: the server responds with a status in `allowed`, or closes
+    /// the connection.
     Refuse { kind: Kind, allowed: &'static [u16], closing: Closing },
-    /// A part of a request (or nothing) was sent, and then FIN. The server may respond with a 4xx, and closes.
+    /// The client sends a part of a request (or nothing) and then FIN. The server may respond with a 4xx status, and
+    /// closes the connection.
     HalfClose { kind: Kind },
-    /// The client sends RST `turns` turns of its loop after it has sent all bytes.
+    /// The client sends all bytes, and RST when its loop has run `turns` further turns.
     Reset { kind: Kind, turns: u32 },
     /// The client sends RST when it has received `after` bytes of the response.
     ResetMidResponse { kind: Kind, after: usize },
 }
 
 impl Finish {
-    /// Returns the kind of the request that the finish describes, if there is one.
+    /// Returns the kind of the additional request, or `None` if there is no such request.
     pub(crate) fn kind(&self) -> Option<Kind> {
         match *self {
             Finish::Keep | Finish::ServerCloses => None,
@@ -174,22 +176,22 @@ impl Finish {
     }
 }
 
-/// How the bytes are sent.
+/// How the client sends the bytes of a case.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pace {
     Whole,
-    /// One piece per turn of the loop, of 1 to this number of bytes.
+    /// The client sends one piece per turn of its loop. A piece has 1 to this number of bytes.
     Fragments(usize),
 }
 
-/// A sequence of requests on one connection (see the top of this file). The next case uses the same buffers.
+/// A sequence of requests on one connection (see the head of this file). Its buffers are used again for the next case.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) out: Vec<u8>,
     pub(crate) responses: Vec<Expected>,
     pub(crate) finish: Finish,
     pub(crate) pace: Pace,
-    /// Before a 100 Continue is received, only this number of bytes is sent.
+    /// The number of bytes that the client may send before it has received a 100 Continue; `None`: all bytes.
     pub(crate) hold: Option<usize>,
 }
 

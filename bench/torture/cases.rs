@@ -1,6 +1,6 @@
-//! Generates random cases for `client.rs`: their kinds, and the bytes of valid, truncated and aborted requests
-//! (`malformed.rs` has the malformed ones). Paths and bodies differ from request to request, so that a response to
-//! another request is detected.
+//! Generates random cases for `client.rs`: their kinds, and the bytes of valid, truncated and aborted requests.
+//! `malformed.rs` generates malformed requests. Each request has another path or body, so that the client detects a
+//! response to another request.
 
 use crate::case::{Body, Case, Expected, Finish, Kind, Pace, user_json};
 use crate::malformed::MALFORMED;
@@ -8,12 +8,12 @@ use crate::prng::Prng;
 
 const OK: &[u16] = &[200];
 const BODY_MOST: usize = 64 * 1024;
-/// Bodies inside pipelines and fragments stay below this.
+/// The maximum length of a body in a pipeline or in fragments, in bytes.
 const SMALL_BODY: usize = 2 * 1024;
 const LARGE_BODY: usize = 1024 * 1024;
 const HELLO_LENGTH: usize = 14;
 
-/// The probability of each kind, relative to the sum.
+/// The weight of each kind: its probability is the weight divided by the sum of all weights.
 const WEIGHTS: [(Kind, usize); 16] = [
     (Kind::Get, 250),
     (Kind::Post, 100),
@@ -35,7 +35,7 @@ const WEIGHTS: [(Kind, usize); 16] = [
 
 pub(crate) struct Cases {
     random: Prng,
-    /// Random bytes. All posted bodies are slices of it.
+    /// Random bytes. All posted bodies are slices of this pool.
     pub(crate) pool: Vec<u8>,
     next_id: u64,
 }
@@ -47,7 +47,7 @@ impl Cases {
         Cases { random, pool, next_id: 0 }
     }
 
-    /// Replaces `case` by a new one with at most `budget` requests (1 or more).
+    /// Replaces `case` with a new case of at most `budget` requests. `budget` must not be 0.
     pub(crate) fn fill(&mut self, case: &mut Case, budget: u64) {
         case.clear();
         let kind = self.draw();
@@ -93,7 +93,7 @@ impl Cases {
         Kind::Get
     }
 
-    /// A small valid request.
+    /// Adds a small valid request to the case.
     fn any_small(&mut self, case: &mut Case, kind: Kind) {
         match self.random.below(16) {
             0..8 => self.get(case, kind),
@@ -148,7 +148,7 @@ impl Cases {
         case.responses.push(Expected { kind, status: &[200, 204], body: Body::Any, allow });
     }
 
-    /// A target without a route (404), or a method that the route does not have (405).
+    /// Adds a request for a target without a route (404), or with a method that the route does not have (405).
     fn missing(&mut self, case: &mut Case, kind: Kind) {
         let id = self.id();
         let (method, target, status, allow): (_, _, &[u16], &[&str]) = match self.random.below(4) {
@@ -181,7 +181,7 @@ impl Cases {
         self.head_of(case, "POST", "/echo");
         let coding = *self.random.pick(&["chunked", "chunked", "Chunked"]);
         case.out.extend_from_slice(format!("Transfer-Encoding: {coding}\r\n\r\n").as_bytes());
-        // About 64 chunks at most.
+        // On average a body has at most about 64 chunks.
         let most = self.random.between(length / 32 + 1, length + 1);
         let mut at = 0;
         while at < length {
@@ -198,7 +198,7 @@ impl Cases {
         expect(case, kind, OK, Body::Posted(start, length));
     }
 
-    /// A chunk size in one of its spellings, sometimes with an extension (RFC 9112, section 7.1.1).
+    /// Adds the line of a chunk's size, in one of its spellings, sometimes with an extension (RFC 9112, section 7.1.1).
     fn chunk_line(&mut self, case: &mut Case, size: usize) {
         let extension = *self.random.pick(&["", "", "", "", ";a", ";a=b", ";a=\"b c\"", ";a=1;b=2"]);
         let line = match self.random.below(4) {
@@ -209,7 +209,7 @@ impl Cases {
         case.out.extend_from_slice(line.as_bytes());
     }
 
-    /// A request after which the server closes: with `Connection: close`, or of HTTP/1.0.
+    /// Adds a request after which the server closes the connection: with `Connection: close`, or of HTTP/1.0.
     fn last(&mut self, case: &mut Case, kind: Kind) {
         let id = self.id();
         let request = match self.random.below(3) {
@@ -222,7 +222,7 @@ impl Cases {
         case.finish = Finish::ServerCloses;
     }
 
-    /// A POST whose body is sent after a 100 Continue (RFC 9110, section 10.1.1).
+    /// Adds a POST whose body is sent after a 100 Continue (RFC 9110, section 10.1.1).
     fn wait_for_continue(&mut self, case: &mut Case, kind: Kind) {
         let length = 1 + self.random.length(SMALL_BODY);
         let start = self.place(length);
@@ -233,7 +233,7 @@ impl Cases {
         expect(case, kind, OK, Body::Posted(start, length));
     }
 
-    /// A malformed request, sometimes after valid requests in the same pipeline, which must still be answered.
+    /// Adds a malformed request, sometimes after valid requests in the same pipeline, which must still be answered.
     fn malformed(&mut self, case: &mut Case, budget: u64) {
         if self.random.one_in(4) {
             let count = self.random.between(1, 3).min(budget as usize - 1);
@@ -259,7 +259,7 @@ impl Cases {
         };
     }
 
-    /// The request line, Host and some harmless fields, without the blank line.
+    /// Adds the request line, Host and some harmless fields, but no blank line.
     fn head_of(&mut self, case: &mut Case, method: &str, target: &str) {
         let host = *self.random.pick(&["Host: t", "host: t", "HOST:t", "Host: \t t:80 "]);
         case.out.extend_from_slice(format!("{method} {target} HTTP/1.1\r\n{host}\r\n").as_bytes());

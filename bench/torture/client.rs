@@ -1,6 +1,7 @@
-//! The connections of the torture program: a fixed number on one epoll instance, each with one case at a time. Sends at
-//! the pace of the case, passes received bytes to `exchange.rs`, and records the verdict in the results.
-//! Invariant: the client closes a connection by RST (without TIME_WAIT) unless the case has ended it by FIN.
+//! The connections of the torture program: a fixed number on one epoll instance, each with one case at a time. The
+//! client sends bytes at the pace of the case, passes received bytes to `exchange.rs`, and records the verdict in the
+//! results. Invariant: the client closes a connection with RST, which avoids TIME_WAIT, unless the case has ended the
+//! connection with FIN.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -18,13 +19,13 @@ use crate::slot::{Slot, connect};
 
 /// The time limit of a case.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// After this number of failed exchanges the program stops.
+/// The program stops after this number of failed exchanges.
 const MOST_FAILURES: u64 = 1000;
 const SCRATCH: usize = 256 * 1024;
 const SIGNAL: u64 = u64::MAX;
 const IDLE_WAIT_MS: i32 = 100;
 
-/// When to stop.
+/// The limits of a run: the number of requests, and the time at which no new case starts.
 pub(crate) struct Bounds {
     pub(crate) requests: u64,
     pub(crate) deadline: Instant,
@@ -35,13 +36,12 @@ pub(crate) struct Client {
     epoll: Epoll,
     slots: Vec<Slot>,
     cases: Cases,
-    /// Generates the sizes of fragments. It is separate from that of the cases, because timing must not change the
-    /// cases.
+    /// Generates the sizes of fragments. The cases have another generator, because the timing must not change them.
     pieces: Prng,
     pub(crate) results: Results,
     bounds: Bounds,
     started: u64,
-    /// Slots that continue without an event: with a new case, the next fragment or an RST.
+    /// The indexes of the slots that continue without an event: with a new case, the next fragment or an RST.
     again: Vec<usize>,
     scratch: Vec<u8>,
     interrupted: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// `connections`: the number of simultaneous connections. The run ends when `signals` becomes readable.
+    /// Creates a client for `connections` simultaneous connections. Its run ends when `signals` becomes readable.
     pub(crate) fn new(
         address: SocketAddr, connections: usize, cases: Cases, bounds: Bounds, signals: RawFd,
     ) -> io::Result<Client> {
@@ -71,7 +71,7 @@ impl Client {
         })
     }
 
-    /// Runs until the bounds are reached and all started cases have ended. Then no connection is open.
+    /// Runs until the bounds are reached and all started cases have ended. Afterwards no connection is open.
     pub(crate) fn run(&mut self, mut probe: Option<&mut Probe>) -> io::Result<()> {
         let mut events = [NO_EVENT; 256];
         let mut checked = Instant::now();
@@ -111,7 +111,7 @@ impl Client {
             || Instant::now() >= self.bounds.deadline
     }
 
-    /// Continues a slot without an event.
+    /// Continues the slot `index`, which needs no event.
     fn turn(&mut self, index: usize) -> io::Result<()> {
         let slot = &mut self.slots[index];
         if !slot.busy {
@@ -195,7 +195,7 @@ impl Client {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     return self.settle(index, Verdict::Wrong("connection refused".into()));
                 }
-                // The server has closed. The bytes that it sent before are checked when they are read.
+                // The server has closed. The bytes that it had sent are checked when the client reads them.
                 Err(_) => slot.sent = case.out.len(),
             }
             if matches!(case.pace, Pace::Fragments(_)) && slot.sent < limit {
@@ -218,7 +218,7 @@ impl Client {
                 self.again.push(index);
             }
             Finish::HalfClose { .. } => {
-                // It fails if the server has already closed, which reading also detects.
+                // This call fails if the server has already closed, which the client also detects when it reads.
                 _ = slot.stream.as_ref().map(|stream| stream.shutdown(Shutdown::Write));
             }
             _ => {}
@@ -286,7 +286,8 @@ impl Client {
                 slot.stream = None;
             }
             Verdict::Reuse if slot.sent < slot.exchange.case.out.len() => {
-                // A refusal can arrive before all bytes are sent. The server would read the rest as the next request.
+                // A refusal can arrive before all bytes are sent. On this connection the server would parse the unsent
+                // bytes as the next request.
                 self.results.passed(&slot.exchange, slot.began.elapsed());
                 slot.stream = None;
             }
@@ -298,7 +299,7 @@ impl Client {
         }
     }
 
-    /// Fails the cases that exceed the time limit.
+    /// Ends each case that exceeds the time limit as failed.
     fn expire(&mut self) {
         for index in 0..self.slots.len() {
             let slot = &self.slots[index];

@@ -1,6 +1,6 @@
-//! Checks a server's responses to one case, without sockets: `client.rs` passes the received bytes and the end of the
-//! stream, and gets a verdict. Responses must arrive in the order of the requests. Bytes without a request are a
-//! failure.
+//! Checks a server's responses to one case, without sockets: `client.rs` passes received bytes, or reports that the
+//! stream has ended, and gets a verdict. Responses must arrive in the order of the requests. Bytes that are not a
+//! response to a request are a failure.
 
 use crate::case::{Case, Finish};
 use crate::malformed::Closing;
@@ -12,20 +12,20 @@ pub(crate) enum Verdict {
     Wait,
     /// A 100 Continue has arrived: send the rest of the request, then wait.
     Proceed,
-    /// The case has succeeded, and the next one may use the connection.
+    /// The case has succeeded, and the next case may use the connection.
     Reuse,
     /// The case has succeeded, and the connection must be closed.
     Drop,
-    /// The server has made an error.
+    /// The server has made an error, which the string describes.
     Wrong(String),
 }
 
-/// How the request of the case's finish ended.
+/// How the additional request of the case's `finish` ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Ending {
-    /// With an appropriate 4xx or 5xx.
+    /// The server responded with an appropriate 4xx or 5xx status.
     Refused,
-    /// One side closed without a response.
+    /// The server or the client closed the connection without a response.
     Closed,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Exchange {
     pub(crate) inbox: Vec<u8>,
     /// The number of correct responses so far.
     pub(crate) answered: usize,
-    /// Bytes of `inbox` that have been checked.
+    /// The number of bytes of `inbox` that have been checked.
     checked: usize,
     refused: bool,
 }
@@ -44,7 +44,7 @@ impl Exchange {
         Exchange { case: Case::new(), inbox: Vec::new(), answered: 0, checked: 0, refused: false }
     }
 
-    /// Resets the progress, after the caller has stored a new case.
+    /// Resets the progress. Called when a new case has been stored in `case`.
     pub(crate) fn begin(&mut self) {
         self.inbox.clear();
         (self.answered, self.checked, self.refused) = (0, 0, false);
@@ -57,13 +57,13 @@ impl Exchange {
         }
     }
 
-    /// Checks bytes from the server. `pool` contains the posted bodies.
+    /// Checks `bytes`, which the server has sent. `pool` contains the posted bodies.
     pub(crate) fn received(&mut self, bytes: &[u8], pool: &[u8]) -> Verdict {
         self.inbox.extend_from_slice(bytes);
         self.check(Input::Open, pool)
     }
 
-    /// Checks the end of the stream, by FIN or RST.
+    /// Checks whether the server was allowed to end the stream, with FIN or RST.
     pub(crate) fn ended(&mut self, pool: &[u8]) -> Verdict {
         match self.check(Input::Ended, pool) {
             Verdict::Wait | Verdict::Proceed => {}
@@ -119,7 +119,8 @@ impl Exchange {
         }
     }
 
-    /// Checks for at most one error response. If `allowed` is `None`, any 4xx is correct.
+    /// Checks the rest of the input, which may have at most one error response. If `allowed` is `None`, any 4xx status
+    /// is correct.
     fn check_refusal(&mut self, input: Input, allowed: Option<&[u16]>, closing: Closing) -> Verdict {
         let rest = &self.inbox[self.checked..];
         if self.refused || rest.is_empty() {

@@ -1,4 +1,4 @@
-//! The verdicts of `exchange.rs` about correct and wrong behaviour of a server.
+//! Tests the verdicts of `exchange.rs` on correct and wrong behaviour of a server.
 
 use super::*;
 use crate::case::{Body, Expected, Kind};

@@ -1,8 +1,8 @@
 //! `torture ADDR --requests N`: sends a random mix of valid, malformed, truncated, pipelined and aborted requests to a
 //! server with the routes `GET /` ("Hello, World!\n"), `GET /users/:id` (`{"id":"<id>"}`) and `POST /echo` (the body).
-//! Every valid request must get the correct response, every malformed one an appropriate 4xx or 5xx or a close. With
-//! `--pid`, the server's memory and descriptors must not have grown. The program has one thread and one epoll instance.
-//! The same seed produces the same requests in the same order.
+//! Every valid request must get the correct response. For every malformed request the server must send an appropriate
+//! 4xx or 5xx status, or close the connection. With `--pid`, the server's memory and descriptors must not have grown.
+//! The program has one thread and one epoll instance. The same seed produces the same requests in the same order.
 //!
 //! `response` parses responses, `case` defines the types, `cases` and `malformed` generate requests, `exchange` checks
 //! responses, `client` and `slot` do the I/O, `results` counts, `probe` measures the server.

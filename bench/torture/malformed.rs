@@ -1,19 +1,19 @@
-//! Requests that a server must refuse, each with the correct statuses. Most contain a second request at the position
-//! where a server that misreads the first one would find it. A response to it is a failure (request smuggling).
-//! The server can refuse each request at once, without waiting for more bytes.
+//! Requests that a server must refuse, each with the correct statuses. Most of them contain a second request, at the
+//! position where a server that misreads the first request would find it. A response to the second request is a failure
+//! (request smuggling). The server can refuse each request at once, without waiting for more bytes.
 
 use crate::prng::Prng;
 use Closing::{May, Must};
 
-/// Whether the server must close the connection after a refused request.
+/// Says whether the server must close the connection after it has refused a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Closing {
-    /// The framing is uncertain, so the server must not parse the following bytes as a request.
+    /// The server must close, because the framing is uncertain: it must not parse the following bytes as a request.
     Must,
     May,
 }
 
-/// A request that a server sees only if it misreads the framing of the request before.
+/// A request that a server finds only if it misreads the framing of the previous request.
 const SMUGGLED: &[u8] = b"GET /users/smuggled HTTP/1.1\r\nHost: t\r\n\r\n";
 const BAD: &[u16] = &[400];
 const BAD_CODING: &[u16] = &[400, 501];
@@ -89,7 +89,7 @@ pub(crate) const MALFORMED: [Malformed; 51] = [
     entry("TLS hello", &[400, 505], Must, tls_hello),
 ];
 
-/// A POST with these field lines and body, and the smuggled request.
+/// Adds a POST with these field lines and this body, and then the smuggled request.
 fn post(out: &mut Vec<u8>, headers: &str, body: &[u8]) {
     out.extend_from_slice(b"POST /echo HTTP/1.1\r\nHost: t\r\n");
     out.extend_from_slice(headers.as_bytes());
@@ -133,7 +133,7 @@ fn long_header(out: &mut Vec<u8>, random: &mut Prng) {
     raw(out, b"\r\n\r\n");
 }
 
-/// Random bytes. The first one is not valid in a method, so the server need not wait for the rest of the line.
+/// Adds random bytes. The first byte is not valid in a method, so the server need not wait for the rest of the line.
 fn garbage(out: &mut Vec<u8>, random: &mut Prng) {
     out.push(*random.pick(b"\x00\x01\x7f\x80\xff(/:;<=>?@[\\]{}\""));
     for _ in 0..random.length(2048) {
@@ -142,7 +142,7 @@ fn garbage(out: &mut Vec<u8>, random: &mut Prng) {
     raw(out, b"\r\n\r\n");
 }
 
-/// The beginning of a TLS 1.2 ClientHello record.
+/// Adds the first bytes of a TLS 1.2 ClientHello record.
 fn tls_hello(out: &mut Vec<u8>, random: &mut Prng) {
     out.extend_from_slice(b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03");
     for _ in 0..194 {

@@ -1,10 +1,10 @@
-//! A seeded xorshift64* generator, for all random choices of the torture program. The same seed produces the same cases
-//! in the same order, so that a failure can be repeated. The timing between connections does not depend on the seed.
+//! A seeded xorshift64* generator for all random choices of the torture program. The same seed produces the same cases
+//! in the same order, so that a failure can be reproduced. The relative timing of the connections may still differ.
 
 pub(crate) struct Prng(u64);
 
 impl Prng {
-    /// `seed` may be any number. 0 is replaced, because xorshift would only return 0.
+    /// Creates a generator. `seed` may be any number; 0 is replaced, because otherwise xorshift would return only 0.
     pub(crate) fn new(seed: u64) -> Prng {
         let mut prng = Prng(seed.max(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         (0..8).for_each(|_| _ = prng.next());
@@ -20,7 +20,7 @@ impl Prng {
 
     /// Returns a number from 0 to `bound` - 1, or 0 if `bound` is 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
-        // The upper half is better mixed. A bias of 2^-32 does not matter here.
+        // The upper 32 bits are better mixed. The bias, which is below `bound` / 2^32, does not matter here.
         (((self.next() >> 32) * bound as u64) >> 32) as usize
     }
 
@@ -39,7 +39,8 @@ impl Prng {
         &items[self.below(items.len())]
     }
 
-    /// Returns a length from 0 to `most`, log-uniform: short ones are as likely as long ones.
+    /// Returns a length from 0 to `most`. The distribution is about log-uniform, so short lengths are as likely as long
+    /// lengths.
     pub(crate) fn length(&mut self, most: usize) -> usize {
         let bits = self.below(most.ilog2() as usize + 2);
         self.below(1 << bits).min(most)

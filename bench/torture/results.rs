@@ -1,5 +1,5 @@
-//! Counts the results of the torture program. Each request attempt counts once as sent, and once in exactly one of the
-//! other columns, so a lost request is visible as a difference. Also prints the details of the first failures.
+//! Counts the results of the torture program. Each request attempt counts once as sent, and once in exactly one other
+//! column, so a lost request causes a difference. Also prints the details of the first failures.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::case::Kind;
 use crate::exchange::{Ending, Exchange};
 
 const FAILURES_SHOWN: u64 = 10;
-/// Bytes shown of each side of a failed exchange.
+/// The number of bytes that are printed of each side of a failed exchange.
 const BYTES_SHOWN: usize = 600;
 
 #[derive(Clone, Copy, Default)]
@@ -22,9 +22,9 @@ struct Row {
 
 pub(crate) struct Results {
     rows: Vec<Row>,
-    /// Requests that have ended, with any result.
+    /// The number of requests that have ended, with any result.
     pub(crate) finished: u64,
-    /// Failed exchanges. Each may contain several failed requests.
+    /// The number of failed exchanges, each of which may contain several failed requests.
     pub(crate) failures: u64,
 }
 
@@ -37,7 +37,7 @@ impl Results {
         exchange.case.kinds().for_each(|kind| self.rows[kind.row()].sent += 1);
     }
 
-    /// Counts an exchange that has succeeded in the time `took`.
+    /// Counts an exchange that has succeeded after the time `took`.
     pub(crate) fn passed(&mut self, exchange: &Exchange, took: Duration) {
         for expected in &exchange.case.responses {
             let row = &mut self.rows[expected.kind.row()];
@@ -55,8 +55,8 @@ impl Results {
         self.finished += exchange.case.requests();
     }
 
-    /// Counts a failed exchange: the requests that were answered before count as answered, the rest as failed. `sent`:
-    /// the bytes of the case that were sent.
+    /// Counts a failed exchange: requests that were answered before the failure count as answered, the other requests
+    /// as failed. `sent` is the number of bytes of the case that were sent.
     pub(crate) fn failed(&mut self, exchange: &Exchange, sent: usize, reason: &str) {
         for (index, kind) in exchange.case.kinds().enumerate() {
             let row = &mut self.rows[kind.row()];

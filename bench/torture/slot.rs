@@ -12,15 +12,15 @@ use crate::exchange::Exchange;
 pub(crate) struct Slot {
     pub(crate) stream: Option<TcpStream>,
     pub(crate) exchange: Exchange,
-    /// Bytes of the case that have been sent.
+    /// The number of bytes of the case that have been sent.
     pub(crate) sent: usize,
-    /// Turns of the loop until the RST.
+    /// The number of turns of the loop until the RST.
     pub(crate) turns: u32,
-    /// The socket's buffer is full; the connection is registered for writability.
+    /// True if the socket's buffer is full and the connection is registered for writability.
     pub(crate) blocked: bool,
     pub(crate) busy: bool,
     pub(crate) began: Instant,
-    /// The number of this slot's connections, to recognize events of earlier ones.
+    /// The number of connections that this slot has had, so that events of earlier connections can be ignored.
     pub(crate) generation: u32,
 }
 
@@ -39,14 +39,14 @@ impl Slot {
         }
     }
 
-    /// Returns the token of this slot's current connection for epoll. `index`: that of the slot.
+    /// Returns the epoll token of this slot's current connection. `index` is the index of the slot.
     pub(crate) fn token(&self, index: usize) -> u64 {
         u64::from(self.generation) << 32 | index as u64
     }
 }
 
-/// Starts to connect. On loopback the source address depends on `number`, so that connections which the client has
-/// ended by FIN do not use all ports of one address. Closing the connection sends RST.
+/// Starts to connect. On loopback the source address depends on `number`, so that connections that the client has ended
+/// with FIN do not use up the ports of one address. Closing the connection sends RST.
 pub(crate) fn connect(address: SocketAddr, number: u32) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
     socket.set_tcp_nodelay(true)?;

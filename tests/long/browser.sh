@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A headless Chromium (Debian's) uses the clock, the upload form, a directory listing and the debug page through
-# tests/browser/run.mjs. Needs node, npm and chromium; npm installs playwright-core in a temporary folder. Bounded by
-# 180 s. The screenshots are in build/screenshots.
+# tests/browser/run.mjs uses the clock, the upload form, a directory listing and the debug page in a headless Chromium
+# (Debian's). Needs node, npm and chromium; npm installs playwright-core in a temporary folder. Takes at most 180 s.
+# Writes screenshots to build/screenshots.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -38,7 +38,7 @@ LUA
 serve() {
   "${@:2}" >"$scratch/$1.log" 2>&1 &
   pids+=($!)
-  # Otherwise the shell would report the end of the server after the closing line.
+  # Without `disown` the shell would print that the server has ended, after the closing line.
   disown
   url=
   for _ in $(seq 100); do

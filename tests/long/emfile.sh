@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A server with 64 descriptors and 200 clients at once: all clients are answered, the server uses almost no CPU time,
-# and it logs once why it paused accepting. Bounded by 60 s.
+# 200 clients connect at once to a server with 64 descriptors: all clients are answered, the server uses almost no CPU
+# time, and it logs once why it stops accepting for a time. Takes at most 60 s.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 

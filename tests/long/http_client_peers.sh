@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# lio.http.client against Python's http.server, nginx and Node; `peers/http_client_cases.lua` sends the requests.
-# Needs python3, nginx and node. Bounded by 60 s.
+# Tests lio.http.client with Python's http.server, nginx and Node; tests/peers/http_client_cases.lua sends the requests.
+# Needs python3, nginx and node. Takes at most 60 s.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 

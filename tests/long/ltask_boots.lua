@@ -1,5 +1,5 @@
--- Boots five hundred systems in one process, one after another; each works and shuts down. After the last one the
--- process has as many threads and descriptors as after the fifth, and at most 4 MiB more memory. Called by
+-- Boots five hundred systems in one process, one after another; each system works and shuts down. After the last boot
+-- the process must have as many threads and descriptors as after the fifth, and at most 4 MiB more memory. Called by
 -- tests/run.sh --long, by ltask_memcheck.sh, or by hand:
 --   lio tests/long/ltask_boots.lua [boots (500)]
 
@@ -8,7 +8,7 @@ local start = require "ltask.start"
 
 local boots = tonumber(arg[1]) or 500
 local settled <const> = 5
--- KiB by which the process may grow from the fifth boot to the last, for fragments of malloc.
+-- The process may grow by this number of KiB from the fifth boot to the last, because of malloc's fragmentation.
 local growth <const> = 4 << 10
 
 local main <const> = [[
@@ -57,12 +57,13 @@ local function threads()
   return tonumber(read "/proc/self/status":match "Threads:%s*(%d+)")
 end
 
--- Resident memory in KiB.
+-- Returns the resident memory of this process in KiB.
 local function resident()
   return tonumber(read "/proc/self/status":match "VmRSS:%s*(%d+)")
 end
 
--- A thread that has been joined may still be counted for a moment.
+-- Returns the number of threads; waits up to one second until it is at most `most`, because a joined thread may still
+-- be counted.
 local function threads_at_most(most)
   local deadline = os.clock() + 1
   local count

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the scheduler under valgrind's memcheck: a short random load with two workers, and five boots in one process.
-# No access to memory is invalid, and no memory is lost at the end. Called by tests/run.sh --long, or by hand:
+# Runs the scheduler under valgrind's memcheck: a short random load with two workers, and six boots in one process.
+# No access to memory may be invalid, and no memory may be lost at the end. Called by tests/run.sh --long, or by hand:
 #   [LIO_BIN=path/to/lio] [LIO_STRESS_SEED=n] tests/long/ltask_memcheck.sh
 # The last line is "N passed, M failed".
 set -uo pipefail
@@ -19,12 +19,14 @@ case $lio in
   /*) ;;
   *) lio=$PWD/$lio ;;
 esac
-# The kit checks each descriptor up to the highest one, and those of memcheck have the highest possible numbers.
+# The kit checks each descriptor up to the highest one, and the descriptors of memcheck have the highest possible
+# numbers.
 ulimit -n 2048
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Quiet, so that every line of a log is an error. Threads are scheduled fairly.
+# The host runs under memcheck, which is quiet, so that every line of a report is an error, and schedules threads
+# fairly.
 cat >"$scratch/lio" <<END
 #!/bin/sh
 LIO_MALLOC=libc exec valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite \\
@@ -34,7 +36,7 @@ END
 chmod +x "$scratch/lio"
 export LIO_BIN=$lio LUA_PATH="$PWD/?.lua;;" LIO_MEMCHECK=1 LIO_STRESS_PATIENCE=80
 
-# check NAME HOST FILE ARGS...: runs one suite in HOST, whose children run under memcheck, and counts it.
+# check NAME HOST FILE ARGS...: runs the suite FILE in HOST and counts it. Its child processes run under memcheck.
 check() {
   local name=$1 host=$2 status what='' started=$SECONDS
   shift 2
@@ -58,6 +60,6 @@ check() {
 }
 
 check "random load" "$lio" tests/long/ltask_stress.lua 6 "${LIO_STRESS_SEED:-7}" 2 5
-check "five boots" "$scratch/lio" tests/long/ltask_boots.lua 6
+check "six boots" "$scratch/lio" tests/long/ltask_boots.lua 6
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

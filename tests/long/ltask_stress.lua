@@ -1,7 +1,8 @@
 -- The scheduler under random load: services that spawn, send, call, kill, quit, sleep, fork, set timers and raise
--- errors. Mailboxes are small; half of the services wait for room, and some run on their own threads. The caller and
--- the called service both log each request. At the end no request is lost, answered twice or executed twice, all
--- mailboxes are empty, and no service waits. Called by tests/run.sh --long, by ltask_memcheck.sh, or by hand:
+-- errors. The mailboxes are small; half of the services wait when a mailbox is full, and some services have their own
+-- threads. The caller and the called service both log each request. At the end no request may be lost, answered twice
+-- or executed twice, all mailboxes must be empty, and no service may wait. Called by tests/run.sh --long, by
+-- ltask_memcheck.sh, or by hand:
 --   lio tests/long/ltask_stress.lua [seconds (60) [seed [workers (1,2,8) [actors (16)]]]]
 
 local t = require "tests.kit"
@@ -11,7 +12,7 @@ local seconds = tonumber(arg[1]) or 60
 local seed = tonumber(arg[2]) or os.time() % 100000
 local workers = arg[3] or "1,2,8"
 local actors = tonumber(arg[4]) or 16
--- The time in seconds in which a stopped system must become idle. Under memcheck it is longer.
+-- A stopped system must become idle within this number of seconds. Under memcheck the number is higher.
 local patience = tonumber(os.getenv "LIO_STRESS_PATIENCE") or 60
 
 print(("seed %d, %g s with each of %s workers"):format(seed, seconds, workers))
@@ -36,7 +37,7 @@ local function spawn()
     number = tostring(spawned), seed = random(1 << 30), dir = dir, full = random(2) == 1 and "wait" or "error",
     event = random(5) == 1, pause = random(16) > 1 and random(8) or nil,
   }
-  local peers = { ltask.self() + 100000 } -- not a service
+  local peers = { ltask.self() + 100000 } -- the address of no service
   for _, addr in pairs(living) do peers[#peers + 1] = addr end
   return ltask.spawn("ltask_stress_server", me, peers)
 end
@@ -49,7 +50,7 @@ local function stat(why)
   end
 end
 
--- Prints what an actor that does not become idle waits for.
+-- Prints the requests that the actor at `addr` waits for. Called if the actor does not become idle.
 local function show_left(addr)
   local ok, open, loops = pcall(ltask.call, addr, "left")
   if not ok then return say("  ", addr, tostring(open)) end
@@ -65,8 +66,8 @@ local function all_actors()
   return list
 end
 
--- Calls all actors. An actor that does not answer in time is a fault; one whose mailbox is full is called again, and
--- one may have ended.
+-- Calls the function `what` of all actors. If the mailbox of an actor is full, calls it again. An actor may have ended;
+-- an actor that does not answer in time is a fault.
 local function ask_all(what)
   local list, left = all_actors(), {}
   local over, waiting = {}, #list
@@ -101,7 +102,7 @@ local function run()
     kills = kills + 1
     living[i] = spawn()
   end
-  -- Actors spawn children until the last actor has stopped, so the call is repeated.
+  -- While an actor runs it may spawn children, so a second call stops the actors that the first call has missed.
   ask_all "stop"
   ask_all "stop"
   ask_all "flush"
@@ -132,7 +133,8 @@ local code = require "ltask.start" {
 os.exit(code, true)
 ]]
 
--- Waits until the process ends. If it hangs, prints the stacks of its threads.
+-- A shell script that runs a process. If the process does not end in time, prints the stacks of its threads and kills
+-- it.
 local guard <const> = [[
 "$@" & p=$!
 if ! timeout "$LIMIT" tail -s 0.2 --pid=$p -f /dev/null; then
@@ -158,7 +160,7 @@ local function lines(dir, who)
   return f:read "a":gmatch "(%l)(%S+) ?([^\n]*)\n"
 end
 
--- Reads which actor executed each request, and which actors became idle.
+-- From the log of the actor `who`, reads the requests that the actor executed, and whether it became idle.
 local function read_answered(ledger, dir, who)
   local ran = ledger.ran
   for letter, id, more in lines(dir, who) do
@@ -173,7 +175,7 @@ local function read_answered(ledger, dir, who)
   end
 end
 
--- Compares the result `letter` of a request with its execution.
+-- Checks the result `letter` of the request `id`: whether it agrees with the executed requests.
 local function judge(ledger, id, what, letter, more)
   local ran = ledger.ran[id]
   if letter == "s" and not ran and ledger.rests[more] then
@@ -187,7 +189,7 @@ local function judge(ledger, id, what, letter, more)
   end
 end
 
--- Reads the requests of each actor, and compares their results.
+-- From the log of the actor `who`, reads the requests that the actor made, and checks their results.
 local function read_asked(ledger, dir, who)
   local begun, by = {}, ledger.by
   for letter, id, more in lines(dir, who) do
@@ -229,7 +231,7 @@ end
 
 for worker in workers:gmatch "%d+" do
   local queue = worker == "8" and 64 or 16
-  t.test(("%s workers, mailboxes of %d"):format(worker, queue), function()
+  t.test(("%s workers, mailboxes of %d messages"):format(worker, queue), function()
     local dir = t.tmp()
     os.execute("mkdir " .. t.quote(dir .. "/log"))
     t.write(dir .. "/main.lua", main)

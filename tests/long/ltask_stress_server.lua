@@ -1,7 +1,7 @@
--- The actor of ltask_stress.lua: a service that makes random requests to other actors. It logs the requests that it
--- makes, the requests that it executes, and the results to its own file.
+-- The actor of ltask_stress.lua: a service that makes random requests to other actors. To its own log file it writes
+-- the requests that it makes, the requests that it executes, and the results.
 --
--- A line of the file is a letter and an id (number of the actor : count):
+-- A line of the file is a letter and an id (the actor's number, a colon and a count):
 --   c a call began      a the call returned     e the call failed (and the error)
 --   s a send (and its address)                  t a request was executed by this actor
 --   b a timer was set   f the timer fired
@@ -44,14 +44,15 @@ local function finish(letter, id, more)
   if waiting == 0 and drained then ltask.wakeup(drained) end
 end
 
--- Forgets half of the services that have ended, so that few requests are sent to ended services.
+-- Removes the ended service `addr` from `peers` with a probability of one half, so that some requests, but not many,
+-- are sent to ended services.
 local function forget(addr)
   for i = #peers, 2, -1 do
     if peers[i] == addr and random(2) == 1 then table.remove(peers, i) end
   end
 end
 
--- Returns the kind of an expected error; logs any other error as a fault.
+-- Returns the kind of the expected error `err`; logs any other error as a fault.
 local function classify(id, err, addr)
   local text = tostring(type(err) == "table" and err.message or err)
   if text:find("boom " .. id, 1, true) then return "boom" end
@@ -65,7 +66,7 @@ local function classify(id, err, addr)
   return "unexpected"
 end
 
--- Logs the result of a call.
+-- Logs the result of a call, and checks the returned id and value.
 local function record(id, addr, value, ok, got, back)
   if not ok then return finish("e", id, classify(id, got, addr)) end
   if got ~= id then note("x", id, "got the answer of " .. tostring(got)) end
@@ -113,7 +114,7 @@ function S.relay(id, value, addr)
   return id, value
 end
 
--- Answers from a timer.
+-- Answers the request from a timer.
 function S.later(id, value, time)
   note("t", id)
   local from = ltask.current_session()
@@ -121,7 +122,7 @@ function S.later(id, value, time)
   ltask.timeout(time, function()
     ltask.send_message(from.from, from.session, 2, ltask.pack(id, value))
     local _, pointer, size = ltask.message_receipt()
-    -- If the caller is dead, the message is returned.
+    -- If the caller is dead, the receipt has the message, which must be freed.
     ltask.remove(pointer, size)
   end)
 end
@@ -261,7 +262,7 @@ end
 
 -- The end --------------------------------------------------------------------------------------
 
--- Returns the number of requests when all have ended.
+-- Waits until all requests and loops of this actor have ended. Returns the number of requests.
 function S.stop()
   stopping = true
   while waiting > 0 or loops > 0 do
@@ -271,13 +272,13 @@ function S.stop()
   return count
 end
 
--- The last message: all messages of other actors arrived before it.
+-- Called last: all messages of other actors have arrived before this one.
 function S.flush()
   note("z", ltask.self())
   log:flush()
 end
 
--- Returns the requests that have not ended, and the number of loops that run.
+-- Returns the requests that have not ended, and the number of running loops.
 function S.left()
   return open, loops
 end

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the suites of the native modules under valgrind's memcheck: no invalid access, no use of uninitialized memory,
-# no memory lost at the end. Called by tests/run.sh --long, or by hand:
+# Runs the suites of the native modules under valgrind's memcheck, which must find no invalid access, no use of
+# uninitialized memory, and no memory that is lost at the end. Called by tests/run.sh --long, or by hand:
 #   [LIO_BIN=path/to/lio] [LIO_MEMCHECK_SECONDS=240] tests/long/memcheck.sh [WORD]
-# The programs that a suite starts in its host run under memcheck as well. A suite fails if memcheck reports an error
-# or if it does not end in time. Failed assertions of a suite are only printed, as memcheck is slow and deadlines may
-# pass. The last line is "N passed, M failed".
+# The programs that a suite starts in its host run under memcheck too. A suite fails if memcheck reports an error or if
+# the suite does not end in time. Failed assertions of a suite are only printed, because memcheck is slow, so that
+# deadlines may pass. The last line is "N passed, M failed".
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -22,12 +22,13 @@ case $lio in
   /*) ;;
   *) lio=$PWD/$lio ;;
 esac
-# The kit checks each descriptor up to the highest one, and those of memcheck have the highest possible numbers.
+# The kit checks each descriptor up to the highest one, and the descriptors of memcheck have the highest possible
+# numbers.
 ulimit -n 2048
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# The host of the suites. Quiet, so that a log has only errors.
+# The host of the suites. Memcheck is quiet, so that a report has only errors.
 cat >"$scratch/lio" <<END
 #!/bin/sh
 # The VM allocates with malloc, which memcheck checks.
@@ -37,7 +38,7 @@ END
 chmod +x "$scratch/lio"
 export LIO_HOST=$scratch/lio LIO_BIN=$lio LUA_PATH="$PWD/?.lua;;"
 
-# check FILE: runs one suite and counts it.
+# check FILE: runs the suite FILE and counts it.
 check() {
   local file=$1 status what='' started=$SECONDS
   rm -f "$scratch"/report.*

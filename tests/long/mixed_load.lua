@@ -1,6 +1,7 @@
--- A server under a mixed load for minutes: 48 connections send all kinds of requests, with malformed, aborted and
--- truncated ones, while 500 idle connections open and close. Every answer must be correct, and the server must not use
--- more memory or descriptors in the second half of the time. Called by tests/run.sh --long, or by hand:
+-- A server under a mixed load for ten minutes: 48 connections send all kinds of requests, including malformed, aborted
+-- and truncated requests, while 500 idle connections open and close. Every answer must be correct, and in the second
+-- half of the time the server must not use more memory or descriptors than in the first. Called by tests/run.sh --long,
+-- or by hand:
 --   lio tests/long/mixed_load.lua [seconds (600) [workers (1) [seed]]]
 
 local t = require "tests.kit"
@@ -13,7 +14,7 @@ local SECONDS <const> = tonumber(arg[1]) or 600
 local WORKERS <const> = math.tointeger(tonumber(arg[2] or 1))
 local SEED <const> = math.tointeger(tonumber(arg[3])) or os.time()
 local CONNECTIONS <const>, IDLE <const> = 48, 500
-local GROWTH <const> = 1024 -- KiB by which a worker may grow from the first half to the second
+local GROWTH <const> = 1024 -- a worker may grow by this number of KiB from the first half to the second
 local LARGE <const> = ("0123456789abcdef"):rep(6400)
 
 math.randomseed(SEED)
@@ -30,12 +31,13 @@ local function post(c, path, body, more)
   return c:ask(("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n%s"):format(path, #body, more or "", body))
 end
 
--- The actions of a connection: a name, a weight and a function(client). If it returns true, the connection is used up.
+-- The actions of a connection: a name, a weight and a function(client). If the function returns true, the connection
+-- cannot be used again.
 local actions = {}
 
 local function action(name, share, f) actions[#actions + 1] = { name = name, share = share, f = f } end
 
--- Asserts that an answer has this body and status 200.
+-- Checks that an answer has `body` and the status 200.
 local function gives(answer, body)
   t.eq(answer.status, 200)
   t.ok(answer.body == body, "the body differs")
@@ -133,7 +135,7 @@ end
 
 local state = { stopped = false, running = 0 }
 
--- Executes random actions; opens a new connection when one is used up.
+-- Executes random actions until the load stops; opens a new connection when necessary.
 local function work()
   local c
   while not state.stopped do
@@ -150,7 +152,7 @@ local function work()
   if c then c:close() end
 end
 
--- Sends one request on a connection, and keeps it open for up to 20 s.
+-- Opens connections, one after another: sends one request on each, and keeps it open for up to 20 s.
 local function idle()
   while not state.stopped do
     local c = http.open(port)
@@ -181,7 +183,8 @@ local function descriptors(pid)
   return tonumber(f:read "a")
 end
 
--- Waits until the number of open descriptors is stable: workers have started, and closed connections are removed.
+-- Waits until the number of open descriptors of the server is stable. Then its workers have started, and closed
+-- connections are removed.
 local function settled(pid)
   local before, same = -1, 0
   repeat
@@ -192,7 +195,7 @@ local function settled(pid)
   return before
 end
 
--- Returns the maximum of a value among the samples of a part of the time.
+-- Returns the maximum of the field `key` in a part of `samples`; `from` and `to` are fractions of the whole time.
 local function most(samples, key, from, to)
   local found = 0
   for i = math.ceil(#samples * from) + 1, math.floor(#samples * to) do found = math.max(found, samples[i][key]) end
@@ -236,7 +239,7 @@ t.test(("%d s with %d workers, seed %d"):format(SECONDS, WORKERS, SEED), functio
     after = settled(pid)
   end)
   if state.problem then error(state.problem, 0) end
-  for _, one in ipairs(actions) do t.ok(counts[one.name], one.name .. " was never done") end
+  for _, one in ipairs(actions) do t.ok(counts[one.name], one.name .. " was never executed") end
   t.eq(after, before, "descriptors")
   for _, key in ipairs { "resident", "lua" } do
     local early, late = most(samples, key, 0.25, 0.6), most(samples, key, 0.65, 1)

@@ -1,5 +1,5 @@
--- The server of mixed_load.lua: answers of every kind, handlers that wait, fail and start threads, and calls to another
--- service. It reports its memory. Arguments: the folder of static files, the number of workers.
+-- The server of mixed_load.lua: sends answers of every kind; has handlers that wait, fail, start threads and call
+-- another service; and reports its memory. Arguments: the folder of static files, the number of workers.
 
 local folder, workers = ...
 
@@ -9,7 +9,7 @@ local web = require "lio.webserver"
 
 local LARGE <const> = ("0123456789abcdef"):rep(6400) -- 100 KiB
 
--- Returns a value of `/proc/self/status`, in KiB.
+-- Returns the value `name` of `/proc/self/status`, in KiB.
 local function status(name)
   local f <close> = assert(io.open "/proc/self/status")
   return tonumber(f:read "a":match(name .. ":%s*(%d+)"))
@@ -47,7 +47,7 @@ app:get("/events", function(_, res)
     loop.sleep(0.002)
   end
 end)
--- Threads that wait: the first to end wins, and the others are killed.
+-- Answers with the result of the thread that ends first; the other threads are killed.
 app:get("/threads", function()
   local list = {}
   for i = 1, 5 do

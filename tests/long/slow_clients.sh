@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# slowhttptest holds 1,000 connections with slow heads, then slow bodies, then slow reading, while a second client
-# measures its requests: 99 of 100 take less than 50 ms, and none fails. Bounded by 100 s.
-# Prints the results without an attack, and then those of each mode.
+# slowhttptest keeps 1,000 connections open, first with slow heads, then with slow bodies, then with slow reading. In
+# each mode a second client measures its requests: 99 of 100 must take less than 50 ms, and none may fail. Takes at
+# most 100 s. Prints the results without an attack, and then the results of each mode.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -48,7 +48,8 @@ below_50() {
   awk -v p99="${p99:-1000}" 'BEGIN { exit !(p99 < 50) }'
 }
 
-# mode NAME SECONDS OPTION...: runs slowhttptest with 1,000 connections for SECONDS, beside the second client.
+# mode NAME SECONDS OPTION...: runs slowhttptest with 1,000 connections and the second client at the same time, for
+# SECONDS.
 mode() {
   local name=$1 seconds=$2 most=0 open
   shift 2

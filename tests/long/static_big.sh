@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# 1 GiB through `lio serve`: memory is constant, `curl -C -` resumes a download exactly, and aborted downloads leave no
-# descriptor open. Called by tests/run.sh --long, or by hand: [LIO_BIN=path/to/lio] tests/long/static_big.sh
+# Downloads a file of 1 GiB from `lio serve`: the server's memory must not grow, `curl -C -` must resume an aborted
+# download correctly, and aborted downloads must leave no descriptor open. Called by tests/run.sh --long, or by hand:
+#   [LIO_BIN=path/to/lio] tests/long/static_big.sh
 # Needs curl, cmp and 1 GiB of space in the temporary folder. The last line is "N passed, M failed".
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
@@ -27,7 +28,7 @@ peak() { awk '/VmHWM/ { print $2 }' "/proc/$pid/status"; }
 descriptors() { ls "/proc/$pid/fd" | wc -l; }
 
 mkdir "$dir/site"
-# A sparse file in which any two parts differ.
+# A sparse file with random bytes at several places, so that wrong ranges are detected.
 truncate -s 1G "$dir/site/big.bin"
 for at in 0 100 333 512 700 900 1023; do
   head -c 65536 /dev/urandom | dd of="$dir/site/big.bin" bs=1M seek=$at conv=notrunc status=none
@@ -48,7 +49,7 @@ check "a GiB arrives unchanged" cmp <(curl -fsS "${url}big.bin") "$dir/site/big.
 echo "memory: $before KiB before, $(rss) KiB after, $(peak) KiB at most"
 check "memory grows by less than 4 MiB" test $(($(peak) - before)) -lt 4096
 
-# Aborted five times, then completed.
+# The download is aborted five times and then completed.
 for seconds in 0.2 0.3 0.2 0.4 0.2; do
   curl -sS -C - --limit-rate 200M --max-time "$seconds" -o "$dir/got" "${url}big.bin" 2>/dev/null
 done

@@ -1,6 +1,7 @@
--- A server under the load of 64 connections gets SIGTERM, at 20 different moments. Every request whose bytes have
--- arrived gets its complete answer, and the process ends within its grace time with exit code 0. Bounded by 120 s.
--- Some requests have bodies, some answers are sent in pieces, some handlers wait; one to three requests are pipelined.
+-- A server under the load of 64 connections gets SIGTERM, in 20 rounds with different delays. Every request whose bytes
+-- have arrived must get its complete answer, and the process must end within its grace period with exit code 0. Some
+-- requests have bodies, some answers are sent in pieces, and some handlers wait. One to three requests are pipelined.
+-- Takes at most 120 s.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
@@ -19,7 +20,8 @@ local KINDS <const> = {
   { "GET /large?kib=64 HTTP/1.1\r\nHost: x\r\n\r\n", ("0123456789abcdef"):rep(4096) },
 }
 
--- Sends requests until the server closes the connection. Counts in `member.sent` and `member.answered`.
+-- Sends requests until the server closes the connection. Counts requests in `member.sent`, answers in
+-- `member.answered`.
 local function ask_on(member, state)
   local client <close> = http.open(state.port)
   while not state.stopped do
@@ -57,7 +59,7 @@ local function one_round(seconds)
       end)
     end
     loop.sleep(seconds)
-    -- This task does not wait between the sends: all counted requests are in the socket buffers.
+    -- No task waits between a send and its count, so the bytes of all counted requests are in the socket buffers.
     for _, member in ipairs(members) do member.due = member.sent end
     told = lio.now()
     child:kill()
@@ -75,7 +77,7 @@ local function one_round(seconds)
   end
   t.eq(code, 0, "exit code")
   local took = lio.now() - told
-  t.ok(took < GRACE + 1, "it took " .. took .. " s to end")
+  t.ok(took < GRACE + 1, "the server took " .. took .. " s to end")
   return total, took
 end
 

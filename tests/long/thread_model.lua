@@ -1,5 +1,5 @@
--- A million random operations on threads, scopes, kills, timeouts, waits and coroutines, compared with a model. No
--- task, timer, socket or memory is left at the end. Called by tests/run.sh --long, or by hand:
+-- Runs a million random operations on threads, scopes, kills, timeouts, waits and coroutines, and compares the results
+-- with a model. At the end no task, timer, socket or memory may be left. Called by tests/run.sh --long, or by hand:
 --   lio tests/long/thread_model.lua [operations (1000000) [seed]]
 
 local t = require "tests.kit"
@@ -10,7 +10,7 @@ local run = require "tests.model.run"
 local operations = tonumber(arg[1]) or 1000000
 local seed = tonumber(arg[2]) or os.time() % 1000000
 local SECONDS <const> = 600
-local GROWTH <const> = 512 -- KiB by which the whole run may increase memory
+local GROWTH <const> = 512 -- the memory may grow by this number of KiB in the whole run
 
 print(("seed %d, %d operations, %d s at most"):format(seed, operations, SECONDS))
 io.stdout:flush()
@@ -36,7 +36,7 @@ local function progress(done)
 end
 
 t.test("no difference and no leak, seed " .. seed, function()
-  -- The first run makes the objects that are made once, before memory is measured.
+  -- The first run creates the objects that are created only once, before the memory is measured.
   local _, early = check(2000, seed + 1)
   if early then error(early, 0) end
   local before = memory()

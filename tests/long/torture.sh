@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A million requests of all kinds, also malformed, truncated and aborted ones: every valid request is answered, every
-# malformed one is refused, and no resource leaks (bench/torture describes it). Bounded by 400 s.
+# Sends a million requests of all kinds, including malformed, truncated and aborted requests: every valid request must
+# be answered, every malformed request must be refused, and no resource may leak. bench/torture/main.rs describes the
+# requests. Sending them takes at most 400 s.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 

@@ -1,7 +1,6 @@
--- Uploads of 1 GiB: to a streaming handler, and as a file of a multipart form, stored and streamed. The server must
+-- Uploads 1 GiB to a streaming handler, and as a file of a multipart form that is stored or streamed. The server must
 -- receive exactly the sent bytes, and its memory must not grow. Prints the CPU time per MiB for 8 MiB, 256 MiB and
--- 1 GiB. Needs 1 GiB of space for temporary files, `sha256sum` and /proc. Called by
--- tests/run.sh --long, or by hand:
+-- 1 GiB. Needs 1 GiB of space for temporary files, `sha256sum` and /proc. Called by tests/run.sh --long, or by hand:
 --   lio tests/long/upload_big.lua [MiB (1024)]
 
 local t = require "tests.kit"
@@ -11,7 +10,7 @@ local loop = require "lio.loop"
 local net = require "lio.net"
 
 local WHOLE <const> = (tonumber(arg[1]) or 1024) * 1024 * 1024
-local GROWTH <const> = 8 * 1024 -- KiB by which the peak may grow in an upload
+local GROWTH <const> = 8 * 1024 -- the memory peak may grow by this number of KiB in an upload
 local MIB <const> = 1024 * 1024
 local BLOCK <const> = 64 * 1024
 
@@ -71,7 +70,7 @@ for _, target in ipairs { "/stream", "/on_file", "/file" } do
   t.test("uploads to " .. target .. " of any size take the same memory", function()
     loop.run(function()
       local c <close> = http.open(port)
-      upload(c, target, MIB) -- for code and memory that the server allocates once
+      upload(c, target, MIB) -- so that the server has allocated the memory that it needs only once
       for _, size in ipairs { 8 * MIB, 256 * MIB, WHOLE } do measured(c, target, size) end
     end)
   end)

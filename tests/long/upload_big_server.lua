@@ -4,13 +4,13 @@ local web = require "lio.webserver"
 
 local app = web.new { body = 2 ^ 40 }
 
--- Returns a value of `/proc/self/status`, in KiB.
+-- Returns the value `name` of `/proc/self/status`, in KiB.
 local function status(name)
   local f <close> = assert(io.open "/proc/self/status")
   return tonumber(f:read "a":match(name .. ":%s*(%d+) kB"))
 end
 
--- Returns a function that passes its argument to `sha256sum`, and without argument returns the sum.
+-- Returns a function that passes its argument to `sha256sum`. Called without an argument, the function returns the sum.
 local function hasher()
   local name = os.tmpname()
   local pipe = assert(io.popen("sha256sum >" .. name, "w"))
@@ -23,7 +23,7 @@ local function hasher()
   end
 end
 
--- Reads all pieces; hashes them if the query has `hash`.
+-- Reads all pieces, and hashes them if the query has the key `hash`.
 local function consume(req, pieces)
   local hash = req.query.hash and hasher()
   local size = 0

@@ -1,6 +1,6 @@
--- `lio --watch` under load: 64 connections send requests, half of them with a new connection for each request, while
--- the server restarts 50 times, because of changed files and SIGHUP. No connection may be refused, and every request
--- must be answered.
+-- `lio --watch` under load: 64 clients send requests, half of them on a new connection for each request, while the
+-- server restarts 50 times, because of changed files and SIGHUP. No connection may be refused, and every request must
+-- be answered.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.watched_program"

@@ -1,9 +1,9 @@
--- An echo server on cqueues with a coroutine per connection, for a stock Lua: `lua5.4 cqueues.lua PORT`.
+-- An echo server on cqueues with one coroutine per connection, for a stock Lua: `lua5.4 cqueues.lua PORT`.
 
 local cqueues = require "cqueues"
 local socket = require "cqueues.socket"
 
-local MOST <const> = -65536 -- negative: at most this number of bytes
+local MOST <const> = -65536 -- a negative size means: at most this number of bytes
 
 local server = socket.listen { host = "127.0.0.1", port = tonumber(arg[1]), nodelay = true }
 assert(server:listen())

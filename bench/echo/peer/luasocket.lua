@@ -1,5 +1,5 @@
--- An echo server on luasocket's select, for a stock Lua and fewer than 1,000 connections:
--- `lua5.4 luasocket.lua PORT`.
+-- An echo server on luasocket's select, for a stock Lua: `lua5.4 luasocket.lua PORT`. It supports fewer than 1,000
+-- connections.
 
 local socket = require "socket"
 
@@ -11,8 +11,8 @@ print(("listening on %s:%s"):format(server:getsockname()))
 io.stdout:flush()
 
 local readers, writers = { server }, {} -- lists for select
-local place = {} -- the list and the index of each socket in it, by socket
-local unsent = {} -- bytes that could not be sent yet, by socket
+local place = {} -- by socket: the list that contains the socket, and its index in the list
+local unsent = {} -- by socket: bytes that could not be sent yet
 
 local function put(list, s)
   list[#list + 1] = s
@@ -35,7 +35,8 @@ local function drop(s)
   s:close()
 end
 
--- Sends data. Returns true if all was sent, false if the rest is in `unsent`, nil if the connection failed.
+-- Sends data. Returns true if all bytes were sent, false if some bytes were stored in `unsent`, nil if the connection
+-- failed.
 local function send(s, data)
   local sent, problem, upto = s:send(data)
   if sent then return true end

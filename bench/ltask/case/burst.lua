@@ -1,4 +1,5 @@
--- Bursts of messages to a service that blocks on its event descriptor. Counts the system calls that wake it.
+-- Sends bursts of messages to a service that blocks on its event descriptor. Counts the system calls that wake the
+-- service.
 
 local ltask = require "ltask"
 local figures = require "figures"
@@ -10,7 +11,7 @@ figures.case(function()
   local writes, waits_before = 0, select(2, ltask.call(target, "state"))
   local send = ltask.send
   for _ = 1, bursts do
-    -- By then the service waits again.
+    -- After this sleep the service waits again.
     ltask.sleep(2 + (options.linger or 0) // 5)
     local before = figures.writes()
     for i = 1, n do send(target, "message", i) end

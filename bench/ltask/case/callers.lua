@@ -1,4 +1,4 @@
--- Many coroutines of one service. Each calls several services in turn.
+-- Many coroutines of one service, each of which calls several services in turn.
 
 local ltask = require "ltask"
 local figures = require "figures"

@@ -1,5 +1,5 @@
--- Several senders and one sink: the time from the first send until the sink has received all messages. With
--- `pause_every` and `pause_ms` the sink is slower than the senders. Requires full=wait, because senders do not retry.
+-- Measures the time from the first send of several senders until one sink has received all messages. With `pause_every`
+-- and `pause_ms` the sink is slower than the senders. Requires full=wait, because senders do not retry.
 
 local ltask = require "ltask"
 local figures = require "figures"
@@ -14,7 +14,7 @@ figures.case(function()
     for i, sender in ipairs(list) do ltask.send(sender, "go", sink, i, n) end
     ltask.call(sink, "result")
   end)
-  -- By now the sink has also received any duplicate.
+  -- When this call is answered, the sink has also received any duplicate.
   local received, wrong, peak = ltask.call(sink, "result")
   result.lost, result.wrong = senders * n - received, wrong
   result.growth = math.max(peak, figures.resident()) - before

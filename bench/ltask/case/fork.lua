@@ -1,4 +1,4 @@
--- Forks functions in batches. A batch ends before the next one begins.
+-- Forks functions in batches. A batch ends before the next batch begins.
 
 local ltask = require "ltask"
 local figures = require "figures"

@@ -1,5 +1,5 @@
--- The memory of an idle service: resident KiB of the process per service, and KiB of its VM in the statistics. With
--- `skynet=1` it is a skynet service.
+-- Measures the memory of an idle service: the resident KiB of the process per service, and the KiB of the service's VM
+-- in the statistics. With `skynet=1` the services use skynet's API.
 
 local ltask = require "ltask"
 local figures = require "figures"

@@ -1,4 +1,5 @@
--- One sender, and a mailbox with room for all messages. Counts how often the sender is resumed. Requires queue=200000.
+-- Sends messages to a mailbox that has room for all of them. Counts how often the sender is resumed. Requires
+-- queue=200000.
 
 local ltask = require "ltask"
 local figures = require "figures"

@@ -1,5 +1,5 @@
--- Sequential calls with skynet's API from one service to another. `to`: the service; `command`: the way in which it
--- responds.
+-- Makes sequential calls with skynet's API from one service to another. `to` is the name of the called service;
+-- `command` selects how it responds.
 
 local skynet = require "skynet"
 local figures = require "figures"

@@ -1,5 +1,5 @@
--- Spawns services that quit at once, `width` at a time, and waits until the last one has ended. With `skynet=1` they
--- are skynet services.
+-- Spawns services that quit at once, `width` at a time, and waits until the last service has ended. With `skynet=1` the
+-- services use skynet's API.
 
 local ltask = require "ltask"
 local figures = require "figures"

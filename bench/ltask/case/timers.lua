@@ -1,6 +1,6 @@
--- Timers that expire within one second, set in no order: how late they fire, and how many fire early. `first` is the
--- number of centiseconds before that second. With 1 the first timers expire while the service still sets others, so
--- they are late.
+-- Sets timers in no order, which expire within one second. Measures how late they fire, and counts those that fire too
+-- early. `first` is the number of centiseconds before that second. If `first` is 1, the first timers expire while the
+-- service is still setting timers, so they fire late.
 
 local ltask = require "ltask"
 local figures = require "figures"

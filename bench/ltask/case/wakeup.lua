@@ -1,4 +1,4 @@
--- Two coroutines of one service that wake each other in turn.
+-- Two coroutines of one service wake each other in turn.
 
 local ltask = require "ltask"
 local figures = require "figures"

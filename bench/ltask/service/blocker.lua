@@ -1,5 +1,5 @@
--- A service that owns an event descriptor, and blocks in its wait function while it has no message. `linger`: the
--- milliseconds for which it is busy after each wakeup, like a selector with ready sockets.
+-- A service that owns an event descriptor, and blocks in its wait function while it has no message. After each wakeup
+-- it is busy for `linger` milliseconds, like a selector with ready sockets.
 
 local ltask = require "ltask"
 local linger = ...

@@ -1,4 +1,4 @@
--- Responds with the arguments of the request.
+-- A service that responds with the arguments of a request.
 
 local S = {}
 

@@ -1,4 +1,4 @@
--- Sends numbered messages to a sink, without waiting.
+-- A service that sends numbered messages to a sink, without waiting.
 
 local ltask = require "ltask"
 

@@ -1,5 +1,6 @@
--- Receives numbered messages of several senders and checks their order. `expected`: the number of messages of all
--- senders. After each `pause_every` messages it blocks its thread for `pause_ms` milliseconds, as a slow consumer does.
+-- A service that receives numbered messages from several senders and checks their order. `expected` is the number of
+-- messages of all senders. After every `pause_every` messages it blocks its thread for `pause_ms` milliseconds, like a
+-- slow consumer.
 
 local ltask = require "ltask"
 local measure = require "measure"
@@ -21,8 +22,8 @@ function S.message(sender, n)
   if received == expected then ltask.wakeup "all" end
 end
 
--- Waits until all messages have arrived. Returns their number, how many were out of order, and the maximum of the
--- resident KiB at the pauses.
+-- Waits until all messages have arrived. Returns their number, the number of messages that were out of order, and the
+-- maximum resident memory of the process at the pauses, in KiB.
 function S.result()
   if received < expected then ltask.wait "all" end
   return received, wrong, peak

@@ -1,5 +1,5 @@
--- A skynet service: responds with the arguments of the request, by `ret(pack(…))` or by `retpack`. Ends on the request
--- `leave`.
+-- A skynet service that responds with the arguments of a request: to `ret` with `ret(pack(…))`, to `retpack` with
+-- `retpack`. The request `leave` ends it.
 
 local skynet = require "skynet"
 

@@ -1,4 +1,4 @@
--- Encoding and decoding: JSON, and the messages of the scheduler. A case prepares its data, and returns a function that
+-- Encoding and decoding of JSON and of the scheduler's messages. A case prepares its data, and returns a function that
 -- repeats the operation `n` times.
 
 local json = require "lio.json"
@@ -21,7 +21,7 @@ function M.json_decode()
   end
 end
 
--- The same message as in bench/ltask.
+-- Packs and unpacks the message of bench/ltask/case/pack.lua.
 function M.pack()
   local pack, unpack_remove = ltask.pack, ltask.unpack_remove
   local message = { 1, 2, 3, "abc", { x = 1, y = 2.5, z = "hello" } }
@@ -30,7 +30,7 @@ function M.pack()
   end
 end
 
--- The arguments of a small request.
+-- Packs and unpacks the arguments of a small request.
 function M.pack_words()
   local pack, unpack_remove = ltask.pack, ltask.unpack_remove
   return function(n)

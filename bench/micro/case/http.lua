@@ -1,5 +1,6 @@
--- Requests to the web server. Fifty are pipelined through a pair of sockets, so the kernel's share of each is small. A
--- case prepares a server, and returns a function that makes `n` requests; child.lua calls it in a task of `lio.loop`.
+-- Requests to the web server. Fifty requests are pipelined through a pair of sockets, so the kernel's share of each
+-- request is small. A case prepares a server, and returns a function that makes `n` requests; child.lua calls this
+-- function in a task of `lio.loop`.
 
 local http = require "lio.http"
 local lio = require "lio"
@@ -32,8 +33,8 @@ local function pair()
   return assert(net.wrap(one)), assert(net.wrap(other))
 end
 
--- Returns a function that makes `n` requests: it sends fifty in one call, and receives their responses, which are as
--- long as the first one. If there is a function `work`, `work(n)` serves `n` requests.
+-- Returns a function that makes `n` requests: it sends fifty requests in one call, and receives their responses, which
+-- all have the length of the first response. If `work` is given, `work(n)` serves `n` requests; otherwise an app does.
 local function load(client, request, work)
   assert(client:send(request))
   if work then work(1) end
@@ -49,7 +50,7 @@ local function load(client, request, work)
   end
 end
 
--- Requests through an app.
+-- Returns a function that makes requests to an app.
 local function through(app, request)
   local client, served = pair()
   assert(app:server():admit(served))
@@ -81,7 +82,7 @@ function M.fields()
   return through(app, SHORT)
 end
 
--- Adds 201 routes. Only the last one is requested.
+-- Adds 201 routes, of which only the last is requested.
 local function add_routes(add)
   for i = 1, 100 do
     add(("/things%d"):format(i))
@@ -104,7 +105,8 @@ function M.json()
   return through(app, SHORT)
 end
 
--- Requests without an app and its loop: the native code parses the head, finds the route and writes the response.
+-- Returns a function that makes requests to a server without an app and its loop: native code parses the head, finds
+-- the route and writes the response.
 local function bare(request, add, fields)
   local one, other = assert(socket.pair())
   local client, sel, routes = assert(net.wrap(one)), lio.create(), http.routes()

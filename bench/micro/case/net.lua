@@ -1,5 +1,5 @@
--- Connections of `lio.net` over a pair of sockets. A case prepares them, and returns a function that repeats the
--- operation `n` times; child.lua calls it in a task of `lio.loop`.
+-- Connections of `lio.net` over a pair of sockets. A case prepares the connections, and returns a function that repeats
+-- the operation `n` times; child.lua calls this function in a task of `lio.loop`.
 
 local loop = require "lio.loop"
 local net = require "lio.net"
@@ -7,7 +7,7 @@ local socket = require "lio.socket"
 
 local DATA <const> = ("x"):rep(64)
 local LINE <const> = ("x"):rep(62) .. "\r\n"
-local MANY <const> = 500 -- messages of 64 bytes, which fit into the buffer of a pair
+local MANY <const> = 500 -- this number of messages of 64 bytes fits into the buffer of a pair
 
 local M = {}
 
@@ -16,8 +16,8 @@ local function pair()
   return assert(net.wrap(one)), assert(net.wrap(other))
 end
 
--- A case whose data is already in the socket's buffer: `MANY` pieces are sent in one call, then `take(c)` is called
--- `MANY` times.
+-- Returns a case that receives data which is already in the socket's buffer: it sends `MANY` pieces in one call, and
+-- then calls `take(c)` `MANY` times.
 local function buffered(piece, take)
   local near, far = pair()
   local block = piece:rep(MANY)
@@ -47,7 +47,7 @@ function M.send_recv()
   end
 end
 
--- A round trip between two tasks. Both wait for every message.
+-- Makes round trips between two tasks, which both wait for every message.
 function M.echo()
   local near, far = pair()
   loop.fork(function()

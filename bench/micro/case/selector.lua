@@ -1,5 +1,5 @@
--- Calls of selectors, timers and sockets. A case prepares them, and returns a function that repeats the operation `n`
--- times; child.lua calls it in a task of `lio.loop`.
+-- Calls of selectors, timers and sockets. A case prepares its objects, and returns a function that repeats the
+-- operation `n` times; child.lua calls this function in a task of `lio.loop`.
 
 local lio = require "lio"
 local socket = require "lio.socket"
@@ -8,7 +8,7 @@ local timer = require "lio.timer"
 local READ <const>, BOTH <const> = lio.SELECT_READ, lio.SELECT_READ | lio.SELECT_WRITE
 local DATA <const> = ("x"):rep(64)
 
--- `held`: the sockets that must not be collected while a case runs.
+-- `held` is the set of sockets that must not be collected while a case runs.
 local M = { held = {} }
 
 local function pair()
@@ -17,7 +17,7 @@ local function pair()
   return near, far
 end
 
--- Returns a selector with one registered end of a pair, and both ends.
+-- Returns a selector in which one end of a socket pair is registered, and both ends.
 local function watched()
   local selector = assert(lio.create())
   local near, far = pair()
@@ -92,7 +92,7 @@ function M.now()
   end
 end
 
--- Returns a queue with a thousand timers, as a server has them.
+-- Returns a queue with a thousand timers, like a server's.
 local function timers()
   local queue = timer.new()
   for i = 1, 1000 do queue:add(3600 + i, i) end
@@ -106,7 +106,7 @@ function M.timer_add()
   end
 end
 
--- A timer is moved to a later time, as for every read of a connection with a timeout.
+-- Moves a timer to a later time, as every read of a connection with a timeout does.
 function M.timer_set()
   local queue = timers()
   local id = queue:create(DATA)

@@ -1,5 +1,5 @@
--- Tasks and turns of the loop. A case returns a function that repeats the operation `n` times; child.lua calls it in a
--- task of `lio.loop`.
+-- Tasks and turns of the loop. A case returns a function that repeats the operation `n` times; child.lua calls this
+-- function in a task of `lio.loop`.
 
 local loop = require "lio.loop"
 
@@ -18,7 +18,7 @@ function M.timeout_cancel()
   end
 end
 
--- New tasks that end at once, a hundred at a time.
+-- Forks tasks that end at once, a hundred at a time.
 function M.fork()
   local function done(i, token)
     if i == 100 then loop.wakeup(token) end
@@ -32,7 +32,8 @@ function M.fork()
   end
 end
 
--- `count` pairs of tasks. The tasks of a pair wake each other in turn, with `n` wakeups in total.
+-- Returns a function that runs `count` pairs of tasks. The tasks of a pair wake each other in turn, with `n` wakeups in
+-- total.
 local function partners(count)
   return function(n)
     local finished, left = {}, 2 * count
@@ -41,7 +42,7 @@ local function partners(count)
         loop.wakeup(partner)
         loop.wait(mine)
       end
-      loop.wakeup(partner) -- the partner is in its last turn, or has ended
+      loop.wakeup(partner) -- the partner waits in its last turn, or has ended
       left = left - 1
       if left == 0 then loop.wakeup(finished) end
     end
@@ -55,12 +56,12 @@ local function partners(count)
   end
 end
 
--- One turn of the loop per wakeup, so the cost of a turn is included.
+-- Takes one turn of the loop per wakeup, so the result includes the cost of a turn.
 function M.wakeup_alone()
   return partners(1)
 end
 
--- One turn of the loop per hundred wakeups.
+-- Takes one turn of the loop per hundred wakeups.
 function M.wakeup_crowd()
   return partners(50)
 end
