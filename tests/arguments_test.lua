@@ -213,7 +213,7 @@ test("connections, listeners, datagram sockets and servers check their arguments
 test("lio.loop checks its arguments", {
   { "loop.sleep", "1" }, { "loop.timeout", "1000", "print" }, { "loop.cancel", "5" }, { "loop.fork", "loop.now" },
   { "loop.wait", "{}" }, { "loop.wakeup", "{}", "1" }, { "loop.interrupt", "co" }, { "loop.running" },
-  { "loop.kill", "co" }, { "loop.now" }, { "loop.on_stop", "print" }, { "loop.signal", "'SIGWINCH'", "print" },
+  { "loop.kill", "co" }, { "loop.now" }, { "loop.on_stop", "print", "print" }, { "loop.signal", "'SIGWINCH'", "print" },
   { "loop.run", "print" }, { "loop.drives" }, { "loop.is_running" }, { "loop.is_stopping" }, { "loop.was_signalled" },
 })
 

@@ -133,4 +133,17 @@ t.test("a signal that arrives while tasks run is not lost", function()
   t.eq(seen, "SIGUSR1")
 end)
 
+-- Regression: `loop.signal("SIGFOO")` did nothing.
+t.test("an unknown name of a signal raises, with and without a function", function()
+  for _, f in ipairs { false, print } do
+    t.raises("^[^\n]*loop_signal_test.lua:%d+: bad argument #1 to 'signal' %(unknown signal 'SIGFOO'%)$",
+      function() loop.signal("SIGFOO", f or nil) end)
+  end
+  loop.signal "SIGUSR1"
+  loop.run(function()
+    loop.signal "SIGUSR1"
+    loop.signal "SIGTERM"
+  end)
+end)
+
 t.finish()

@@ -42,6 +42,7 @@ M.sleep, M.timeout, M.cancel = timers.sleep, timers.timeout, timers.cancel
 -- user: what `f` is waiting for; nil if there is nothing to report.
 function M.on_stop(f, waits_for)
   misuse.check_function("on_stop", 1, f)
+  if waits_for ~= nil then misuse.check_function("on_stop", 2, waits_for) end
   stop_hooks[f] = waits_for or function() return "a function of loop.on_stop" end
   return function() stop_hooks[f] = nil end
 end

@@ -42,15 +42,24 @@ function Signals:unwatch(name)
   watcher:close()
 end
 
+-- Raises if no signal has that name. Opens no watcher, which could take a signal: `signal.open` checks the names in
+-- order, and the second one is always wrong.
+local function check_name(name)
+  local _, message = pcall(signal.open, name, "")
+  if message:find("#1", 1, true) then misuse.relay("signal", message) end
+end
+
 -- `signals:set(name, f, is_running)`: sets the handler of a signal; if `f` is nil, removes it. `is_running`: whether
--- `loop.run` is active.
+-- `loop.run` is active. Raises for an unknown name.
 function Signals:set(name, f, is_running)
-  self.handlers[name] = f
   if f then
     self:watch(name)
+  elseif not self.watchers[name] then
+    check_name(name)
   elseif not (is_running and (name == "SIGINT" or name == "SIGTERM")) then
     self:unwatch(name)
   end
+  self.handlers[name] = f
 end
 
 -- `signals:has_handlers()` returns whether a signal can start a task of the program.
