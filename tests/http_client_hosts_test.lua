@@ -5,6 +5,7 @@ local t = require "tests.kit"
 local kit = require "tests.kit.scripted_server"
 local client = require "lio.http.client"
 local http = require "tests.kit.raw_http"
+local loop = require "lio.loop"
 local net = require "lio.net"
 local web = require "lio.webserver"
 
@@ -73,6 +74,29 @@ end)
 kit.test("the client works on a given instance of lio.net", kit.always(kit.ok "x"), function(_, url)
   local asking <close> = client.new { net = net.instance }
   t.eq(asking:get(url).body, "x")
+end)
+
+-- Regression: the first request raised `attempt to index a nil value` in the library.
+kit.test("a table whose __index leads to an instance opens the connections by its own connect", kit.always(kit.ok "x"),
+  function(_, _, port)
+    local count = 0
+    local function connect(_, _, options)
+      count = count + 1
+      return net.connect("127.0.0.1", port, options)
+    end
+    for _, index in ipairs { loop.net, net, function(_, name) return loop.net[name] end } do
+      local asking <close> = client.new { net = setmetatable({ connect = connect }, { __index = index }) }
+      t.eq(asking:get("http://192.0.2.1:9/").body, "x")
+    end
+    t.eq(count, 3)
+  end)
+
+t.test("a table that leads to no instance of lio.net is refused", function()
+  for _, wrong in ipairs { {}, { instance = {} }, setmetatable({}, { __index = error }) } do
+    t.raises("http_client_hosts_test.lua:%d+: http.new: option 'net' must be an instance of lio.net, got a table$",
+      function() client.new { net = wrong } end)
+  end
+  t.raises("http.new: option 'net' must be an instance of lio.net, got 5$", function() client.new { net = 5 } end)
 end)
 
 t.test("the first program of the guide prints the output that the guide shows", function()

@@ -17,6 +17,16 @@ t.test("once the module lio.net has an instance, both have the same driver", fun
   t.eq(driver.net, loop.net)
 end)
 
+t.test("the driver of a table is that of the instance to which its __index leads", function()
+  for _, index in ipairs { loop.net, net, function(_, name) return loop.net[name] end } do
+    t.eq(drivers.of(setmetatable({}, { __index = index })), driver)
+  end
+  for _, wrong in ipairs { {}, 5, "x", false } do
+    t.raises("net_driver_test.lua:%d+: bad argument #1 to 'of' %(instance of lio.net expected, got ",
+      function() drivers.of(wrong) end)
+  end
+end)
+
 t.test("each driver has its own instance", function()
   local selector <close> = lio.create()
   local scheduler = { wait = loop.wait, wakeup = loop.wakeup, fork = loop.fork, running = loop.running }

@@ -25,10 +25,11 @@ end
 -- `net.use(net)`: copies the functions of an instance into this module. The module's field `instance` becomes the
 -- instance itself.
 function M.use(net)
+  if type(net) ~= "table" then require("lio.misuse").argument("use", 1, "instance of lio.net", net) end
   for name, f in pairs(net) do
     if type(f) == "function" then M[name] = f end
   end
-  M.instance = net
+  M.instance = net.instance or net
   return M
 end
 

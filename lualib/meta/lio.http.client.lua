@@ -42,7 +42,7 @@ local client = {}
 ---@field idle_timeout? number seconds to keep an idle connection, 0 and up; default `60`
 ---@field max_header? integer bytes of a response's header section; default `65536`
 ---@field max_fields? integer header fields of a response, at most 256; default `200`
----@field net? table an instance of `lio.net`; default: the instance of this VM
+---@field net? table an instance of `lio.net`, or a table whose `__index` leads to one; its `connect` opens connections
 
 ---Creates a client. An unknown option, or a value out of its range, raises.
 ---@param options? lio.HttpClientOptions

@@ -14,8 +14,8 @@ local drivers = {}
 ---@return lio.Driver driver
 function drivers.new(selector, scheduler) end
 
----Returns the driver of an instance.
----@param net lio.NetInstance an instance, or the module `lio.net`
+---Returns the driver of an instance. Raises for a table that leads to no instance, such as a result of `net.remote`.
+---@param net lio.NetInstance an instance, the module `lio.net`, or a table whose `__index` leads to one of these
 ---@return lio.Driver driver
 function drivers.of(net) end
 

@@ -289,8 +289,9 @@ function net.sendto(u, data, addr, port) end
 ---@field on_stop? fun(f: fun(grace: number), waits_for?: fun(): string?): fun() as in `lio.loop`
 ---@field check? fun(call: string, ...: any) raises if nothing runs the loop; gets the name of the call, as for `string.format`
 
----The calls of this module, except `new` and `use`, on one selector and one scheduler.
+---The calls of this module, except `new`, `use` and `remote`, on one selector and one scheduler.
 ---@class lio.NetInstance: lio.net
+---@field instance lio.NetInstance the instance itself
 
 ---Creates an instance on a selector and a scheduler. The code that drives the VM calls `step` of the result.
 ---@param selector lio.Selector

@@ -4,6 +4,7 @@
 -- share one client. Failures outside of the program are results, `nil, message, code`; misuse raises. Every wait ends:
 -- by a timeout, by the end of the connection, or by `close`.
 
+local drivers = require "lio.net.driver"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
 local perform <const> = require "lio.http.client.perform"
@@ -49,7 +50,7 @@ local CLIENT_OPTIONS <const> = {
   idle_timeout = count,
   max_header = count,
   max_fields = count,
-  net = options.table,
+  net = options.rule("an instance of lio.net", function(value) return (pcall(drivers.of, value)) end),
 }
 
 for name, rule in pairs(SHARED_OPTIONS) do

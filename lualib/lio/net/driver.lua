@@ -9,6 +9,7 @@ local broadcast = require "lio.net.broadcast"
 local connect = require "lio.net.connect"
 local connection = require "lio.net.connection"
 local listen = require "lio.net.listen"
+local misuse = require "lio.misuse"
 local option = require "lio.net.option"
 local schedulers = require "lio.net.scheduler"
 local sendfile = require "lio.net.sendfile"
@@ -120,13 +121,18 @@ function M.new(selector, scheduler)
   end
   driver.net.step = make_step(driver)
   connection.make_methods(driver)
+  -- `of` finds the driver by this field, also through the `__index` of a table that wraps the instance.
+  driver.net.instance = driver.net
   drivers[driver.net] = driver
   return driver
 end
 
--- `of(net)` returns the driver of an instance, or of the module `lio.net`.
+-- `of(net)` returns the driver of an instance, of the module `lio.net`, or of a table whose `__index` leads to one of
+-- these. Raises for any other value, such as a result of `net.remote`.
 function M.of(net)
-  return drivers[net] or drivers[net.instance]
+  local driver = type(net) == "table" and drivers[net.instance]
+  if not driver then misuse.argument("of", 1, "instance of lio.net", net) end
+  return driver
 end
 
 -- Running the loop -----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 -- closed, is given to the task that has waited longest.
 
 local connection = require "lio.http.client.connection"
+local default_net = require "lio.net"
 local defer = require "lio.defer"
 local drivers = require "lio.net.driver"
 local now <const> = require("lio").now
@@ -17,7 +18,7 @@ Pool.__index = Pool
 
 local M = {}
 
--- `new(options)` returns a pool. `options`: `net` (an instance of `lio.net`, or nil), `max_idle`, `max_idle_per_host`,
+-- `new(options)` returns a pool. `options`: `net` (what `drivers.of` accepts, or nil), `max_idle`, `max_idle_per_host`,
 -- `max_per_host`, `idle_timeout` (seconds), `headers` and `fields` (limits of a response's head).
 function M.new(options)
   return setmetatable({
@@ -30,10 +31,10 @@ function M.new(options)
   }, Pool)
 end
 
--- `pool:driver()` returns the driver of the instance of `lio.net` that opens its connections.
+-- `pool:driver()` returns the driver whose loop runs the pool's connections.
 function Pool:driver()
-  local net = self.options.net or require("lio.net").instance
-  if net ~= self.net then self.net, self.known_driver = net, drivers.of(net) end
+  local instance = (self.options.net or default_net).instance
+  if instance ~= self.instance then self.instance, self.known_driver = instance, drivers.of(instance) end
   return self.known_driver
 end
 
@@ -133,7 +134,8 @@ local function open(pool, host, endpoint, seconds)
     if not opened then free_place(pool, host) end
   end)
   if seconds and seconds <= 0 then return nil, "connect: timeout", "timeout" end
-  local c, message, code = driver.net.connect(endpoint.addr, endpoint.port, { timeout = seconds })
+  local connect = (pool.options.net or driver.net).connect
+  local c, message, code = connect(endpoint.addr, endpoint.port, { timeout = seconds })
   if not c then return nil, message, code end
   if pool.closed then
     c:close()
