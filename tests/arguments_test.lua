@@ -208,6 +208,7 @@ test("connections, listeners, datagram sockets and servers check their arguments
   { "udp:recvfrom" }, { "udp:sendto", "'x'", "'127.0.0.1'", "9" }, { "udp:address" }, { "udp:timeout", "1", "1" },
   { "udp:option", "'sndbuf'", "65536" }, { "udp:is_closed" }, { "udp:close" },
   { "attempt:close" }, { "server:stop", "0" }, { "server:admit", "c" }, { "server:release", "c" }, { "server:wait" },
+  { "server:accept_from", "listener" },
 })
 
 test("lio.loop checks its arguments", {

@@ -167,4 +167,26 @@ both("a script of the loop's service can use lio.loop, lio.net and lio.webserver
   done = true
 ]], { "true", "served", "over" })
 
+-- Regression: the error was lost.
+both("an error in a hook of loop.on_stop is logged with its traceback", [[
+  local script = os.getenv "SCRIPT" or os.tmpname()
+  local f = io.open(script, "w")
+  f:write [=[
+    local loop = require "lio.loop"
+    io.stderr = { write = function(_, ...)
+      local text = table.concat { ... }
+      print(text:match "^lio: [^\n]*(broken hook)\n", text:match "stack traceback")
+    end }
+    loop.on_stop(function() error "broken hook" end)
+    loop.stop(0)
+    while loop.is_running() do loop.sleep(0.01) end
+    print "over"
+  ]=]
+  f:close()
+  local service = spawn_io(script)
+  system.run(function() return not system.is_alive(service) end)
+  os.remove(script)
+  done = true
+]], { "broken hook\tstack traceback", "over" })
+
 t.finish()

@@ -244,4 +244,84 @@ t.test("stop first serves the clients in the backlogs of the listeners", functio
   end)
 end)
 
+netkit.test("admit and release take a connection, accept_from a listener", function()
+  local server = net.serve(nil, print)
+  local web_server = require "lio.webserver".new():server()
+  for _, one in ipairs { server, web_server } do
+    for _, wrong in ipairs { {}, "x", 5, one, io.stdout } do
+      t.raises("^[^\n]*net_serve_test.lua:%d+: bad argument #1 to 'admit' %(connection expected, got ",
+        function() one:admit(wrong) end)
+      t.raises("^[^\n]*net_serve_test.lua:%d+: bad argument #1 to 'release' %(connection expected, got ",
+        function() one:release(wrong) end)
+      t.raises("^[^\n]*net_serve_test.lua:%d+: bad argument #1 to 'accept_from' %(listener expected, got ",
+        function() one:accept_from(wrong) end)
+    end
+    t.raises("bad argument #1 to 'accept_from' %(listener expected, got nil%)", function() one:accept_from(nil) end)
+    t.eq(one.count, 0)
+    one:stop()
+  end
+end)
+
+-- Runs a script that serves connections, for a minute at most. Returns its standard output and its standard error.
+-- Known to programs: loop, net, listener, connect
+local function run_script(body)
+  local r = t.run("timeout 60 " .. t.lio() .. " " .. t.quote(t.write(t.tmp() .. "/s.lua", [[
+    local loop, net = require "lio.loop", require "lio.net"
+    local listener = net.listen("127.0.0.1", 0)
+    local function connect() return net.connect("127.0.0.1", (select(2, listener:address()))) end
+    loop.run(function() ]] .. body .. " end)")))
+  return r.out, r.err
+end
+
+-- Regression: the server stayed half stopped: `wait` never returned, and no connection was closed.
+t.test("an error in on_stop is logged, and the stop continues", function()
+  local out, err = run_script [[
+    local server = net.serve(listener, function(c) c:recv() end, { on_stop = function() error "broken hook" end })
+    local c <close> = connect()
+    loop.fork(function()
+      server:wait()
+      print("ended", server.count)
+    end)
+    loop.sleep(0.01)
+    print(server.count, pcall(server.stop, server))
+    print(c:recv())
+  ]]
+  t.eq(out, "1\ttrue\nnil\nended\t0\n")
+  t.ok(err:find "^lio: error in on_stop of net.serve: [^\n]*s.lua:4: broken hook\nstack traceback:", err)
+end)
+
+-- Regression: with `attended`, the server stopped accepting.
+t.test("an error in on_error is logged, and the connection is closed", function()
+  for _, attended in ipairs { "true", "false" } do
+    local out, err = run_script([[
+      local server = net.serve(listener, function() error "broken handler" end, {
+        on_error = function() error "broken hook" end,
+        attended = ]] .. attended .. [[,
+      })
+      for _ = 1, 2 do
+        local c <close> = connect()
+        print(c:recv())
+      end
+      print(server.count)
+      server:stop()
+    ]])
+    t.eq(out, "nil\nnil\n0\n")
+    t.eq(select(2, err:gsub("lio: error in on_error of net.serve: [^\n]*s.lua:5: broken hook\nstack", "")), 2, err)
+  end
+end)
+
+netkit.test("a stop whose task is killed closes the connections at once", function()
+  local server, port = serving(function(c) c:recv() end)
+  local a <close> = connect(port)
+  netkit.await(function() return server.count == 1 end)
+  local stop = loop.fork(function() server:stop(60) end)
+  local ended = netkit.promise(server.wait, server)
+  netkit.settle()
+  t.eq(server.count, 1)
+  t.ok(loop.kill(stop))
+  ended()
+  t.is_nil(a:recv())
+  netkit.await(function() return server.count == 0 end)
+end)
+
 t.finish()

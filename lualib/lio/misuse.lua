@@ -100,6 +100,8 @@ local KINDS <const> = {
   ["datagram socket"] = { ["lio.udp"] = true },
   ["connection or datagram socket"] = { ["lio.connection"] = true, ["lio.udp"] = true },
   listener = { ["lio.listener"] = true },
+  ["remote connection"] = { ["lio.remote connection"] = true },
+  ["remote listener"] = { ["lio.remote listener"] = true },
   server = { ["lio.server"] = true },
   socket = { ["lio.socket"] = true },
   ["port or address"] = { ["lio.socket"] = true }, -- ports and addresses are not objects

@@ -36,6 +36,9 @@ local M = {}
 local Driver = {}
 Driver.__index = Driver
 
+-- The kinds of objects that programs may pass to servers (net/server.lua).
+Driver.connection_kind, Driver.listener_kind = "connection", "listener"
+
 -- The round of the loop ------------------------------------------------------------------------------
 
 local function flush(driver)

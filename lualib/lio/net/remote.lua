@@ -49,6 +49,8 @@ local function new(io)
     timers = timers,
     scheduler = { fork = ltask.fork, wait = ltask.wait, wakeup = ltask.wakeup },
     sleep = function(_, seconds) ltask.sleep(centiseconds(seconds)) end,
+    connection_kind = "remote connection",
+    listener_kind = "remote listener",
   }
   return net
 end

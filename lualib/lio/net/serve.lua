@@ -9,8 +9,6 @@ local server = require "lio.net.server"
 
 local M = {}
 
-local LISTENERS <const> = { ["lio.listener"] = true, ["lio.remote listener"] = true }
-
 local OPTIONS <const> = {
   max_connections = options.number(0),
   on_error = options.callable,
@@ -35,11 +33,17 @@ local function traceback(message)
   return message
 end
 
+-- Runs a function of the options. Logs its error.
+local function run_hook(name, f, ...)
+  local ok, message = xpcall(f, traceback, ...)
+  if not ok then io.stderr:write("lio: error in ", name, " of net.serve: ", tostring(message), "\n") end
+end
+
 -- Runs the handler in the accept loop. The handler must close and release the connection, unless it raises.
 local function run_attended(backend, c)
   local ok, message = xpcall(backend.handler, traceback, c)
   if ok then return end
-  backend.on_error(message, c)
+  run_hook("on_error", backend.on_error, message, c)
   backend.driver.net.close(c)
   backend:release(c)
 end
@@ -58,7 +62,7 @@ end
 local function run(backend, c)
   local handling <close> = setmetatable({ backend = backend, connection = c }, Handling)
   local ok, message = xpcall(backend.handler, traceback, c)
-  if not ok then backend.on_error(message, c) end
+  if not ok then run_hook("on_error", backend.on_error, message, c) end
   return handling
 end
 
@@ -82,7 +86,7 @@ function Tasks:notify_leave()
 end
 
 function Tasks:stop()
-  if self.on_stop then self.on_stop() end
+  if self.on_stop then run_hook("on_stop", self.on_stop) end
 end
 
 function Tasks:close()
@@ -96,9 +100,7 @@ local function log_error(message)
 end
 
 local function serve(driver, listener, handler, opts)
-  if listener ~= nil and not misuse.is_named(listener, LISTENERS) then
-    misuse.argument("serve", 1, "listener", listener)
-  end
+  if listener ~= nil then misuse.check_kind("serve", listener, driver.listener_kind) end
   if listener and listener.closed then misuse.raise "net.serve: the listener is closed" end
   misuse.check_function("serve", 2, handler)
   opts = options.check("net.serve", 3, opts, OPTIONS)

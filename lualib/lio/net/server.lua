@@ -14,9 +14,10 @@
 --                     armed; nil, message, code on failure
 --   `accept_waiting()`  accepts a waiting peer even if the server is full; returns whether a peer waited
 --
--- A server uses `net`, `scheduler`, `timers` and `sleep` of its driver, and `accept_by` if the backend accepts
--- connections itself. net/remote.lua has a driver without a loop.
+-- A server uses `net`, `scheduler`, `timers`, `sleep`, `connection_kind` and `listener_kind` of its driver, and
+-- `accept_by` if the backend accepts connections itself. net/remote.lua has a driver without a loop.
 
+local defer = require "lio.defer"
 local misuse = require "lio.misuse"
 
 -- The pause after a failed accept, in seconds, so that failures do not make the loop spin.
@@ -66,6 +67,12 @@ local function accept_loop(server)
   end
 end
 
+local function admit(server, c)
+  if server.stopping or server.backend:is_full() then return false end
+  server.backend:admit(c)
+  return true
+end
+
 local function accept_others(server, listener)
   while not server.stopping and not listener.closed do
     if server.backend:is_full() then
@@ -73,7 +80,7 @@ local function accept_others(server, listener)
     else
       local c, message, code = server.driver.net.accept(listener)
       if c then
-        if not server:admit(c) then c:close() end
+        if not admit(server, c) then c:close() end
       elseif code ~= "closed" then
         report_and_pause(server, message)
       end
@@ -84,6 +91,8 @@ end
 -- `server:accept_from(listener)`: also serves the connections of another listener, until that listener is closed or the
 -- server stops.
 function Methods:accept_from(listener)
+  misuse.check_kind("accept_from", self, "server")
+  misuse.check_kind("accept_from", listener, self.driver.listener_kind)
   self.others = self.others or {}
   self.others[listener] = true
   self.driver.scheduler.fork(function()
@@ -96,15 +105,14 @@ end
 -- server is stopping or full.
 function Methods:admit(c)
   misuse.check_kind("admit", self, "server")
-  if type(c) ~= "userdata" and type(c) ~= "table" then misuse.argument("admit", 1, "connection", c) end
-  if self.stopping or self.backend:is_full() then return false end
-  self.backend:admit(c)
-  return true
+  misuse.check_kind("admit", c, self.driver.connection_kind)
+  return admit(self, c)
 end
 
 -- `server:release(c)`: removes a connection that another owner has taken over, so that the server does not count it.
 function Methods:release(c)
   misuse.check_kind("release", self, "server")
+  misuse.check_kind("release", c, self.driver.connection_kind)
   self.backend:release(c)
 end
 
@@ -125,9 +133,11 @@ local function drain(server, grace)
   server.drained = token
   server.backend:notify_leave()
   local id = timers:add(grace, { expired = function() scheduler.wakeup(token) end })
+  local _ <close> = defer(function()
+    timers:cancel(id)
+    server.drained = nil
+  end)
   scheduler.wait(token)
-  timers:cancel(id)
-  server.drained = nil
 end
 
 -- Closes a listener. Clients that are still in the system's queue are served; otherwise their connections would be
@@ -137,13 +147,22 @@ local function close_listener(server, listener)
   listener:close()
 end
 
+-- Closes the remaining connections, and wakes the tasks that wait for the end.
+local function end_stop(server)
+  server.backend:close()
+  server.ended = true
+  for token in pairs(server.waiters) do server.driver.scheduler.wakeup(token) end
+end
+
 -- `server:stop([grace_seconds = 0])`: stops accepting, waits at most `grace_seconds` for the connections to end, then
--- closes the remaining ones. Must be called from a task. A second call does nothing.
+-- closes the remaining ones, even after an error or when the task is killed. Must be called from a task. A second call
+-- does nothing.
 function Methods:stop(grace)
   misuse.check_kind("stop", self, "server")
   misuse.check_optional_seconds("stop", 1, grace)
   if self.stopping then return end
   self.stopping = true
+  local _ <close> = defer(function() end_stop(self) end)
   local listener, backend, wakeup <const> = self.listener, self.backend, self.driver.scheduler.wakeup
   if listener then
     if backend.accept_waiting then
@@ -156,9 +175,6 @@ function Methods:stop(grace)
   wakeup(self)
   backend:stop()
   if self.count > 0 and (grace or 0) > 0 then drain(self, grace) end
-  backend:close()
-  self.ended = true
-  for token in pairs(self.waiters) do wakeup(token) end
 end
 
 -- `server:wait()`: waits until the server has been stopped. Must be called from a task.

@@ -4,6 +4,7 @@
 -- Invariant: this file uses only calls that every implementation of ltask has. So there is no `kill`, the program that
 -- hosts the service handles signals, and `loop.run` only calls its function.
 
+local debug <const> = debug or require "lio.debug"
 local drivers = require "lio.net.driver"
 local lio = require "lio"
 local net = require "lio.net"
@@ -57,8 +58,9 @@ local function add_stop(loop, ltask)
       hooks[hook] = nil
       running = running + 1
       ltask.fork(function()
-        pcall(hook, grace or loop.grace)
+        local ok, message = xpcall(hook, debug.traceback, grace or loop.grace)
         running = running - 1
+        if not ok then io.stderr:write("lio: ", tostring(message), "\n") end
       end)
     end
   end
