@@ -72,6 +72,16 @@ local function sorted(set)
   return list
 end
 
+-- Returns the paths of the guides: README.md, CHANGELOG.md and the pages of docs.
+local function guides()
+  local list = { "README.md", "CHANGELOG.md" }
+  local pipe <close> = assert(io.popen("ls " .. t.quote(t.root .. "docs")))
+  for file in pipe:lines() do
+    if file:find "%.md$" then list[#list + 1] = "docs/" .. file end
+  end
+  return list
+end
+
 local function methods_of(object)
   return getmetatable(object).__index
 end
@@ -420,6 +430,27 @@ t.test("docs/api is the output of docs/build.lua", function()
   for name, text in pairs(made) do
     t.ok(read_file(t.root .. "docs/api/" .. name) == text, name .. " is not up to date: run docs/build.lua")
   end
+end)
+
+-- Regression: the guides named `attend` and `keep`, which lio.net no longer had.
+t.test("the calls of lio.net and of its driver that the guides name exist", function()
+  local driver, remote = require "lio.net.driver", {}
+  for _, field in ipairs(classes["lio.RemoteNet"].fields) do remote[field.name] = true end
+  local unknown = {}
+  for _, path in ipairs(guides()) do
+    local text = read_file(t.root .. path):gsub("lio%.net%.%l+", "")
+    for separator, name in text:gmatch "%f[%w_]net([.:])([%l_]+)%f[^%l_]" do
+      local is_file = name == "md" or name == "lua"
+      if not (is_file or separator == "." and (net[name] or remote[name])) then
+        unknown[#unknown + 1] = path .. ": net" .. separator .. name
+      end
+    end
+    for name in text:gmatch "%f[%w_]driver[.:]([%l_]+)" do
+      local is_known = name == "lua" or driver[name] or driver.of(net)[name]
+      if not is_known then unknown[#unknown + 1] = path .. ": driver:" .. name end
+    end
+  end
+  t.eq(unknown, {})
 end)
 
 t.finish()

@@ -435,4 +435,141 @@ remotely("a socket of the calling service becomes a connection, or a listener", 
   say(e:recv())
 ]], { "through", "accepted" })
 
+same("bytes that are put back are received before the others", [[
+  local a, b = pair()
+  a:send "one\ntwo\n"
+  local line = b:recv "line"
+  b:unread(line .. "\n")
+  b:unread ""
+  say(b:buffered() >= 4, b:wait_readable(), b:recv "line", b:recv "line")
+  a:send "four"
+  b:unread "three "
+  say(b:recv(10))
+  b:unread(5)
+  say(b:recv())
+  b:close()
+  b:unread "x"
+  say(b:recv())
+]], { "true\ttrue\tone\ttwo", "three four", "5", "nil\tclosed\tnil\tclosed" })
+
+remotely("bytes that are put back while another task receives are received after it", [[
+  local a, b = pair()
+  local first = later(b.recv, b)
+  settle()
+  b:unread "back "
+  local second = later(b.recv, b, 9)
+  a:send "first"
+  say(first())
+  a:send "next"
+  say(second())
+  raises(b.unread, b, {})
+  raises(b.unread, net)
+]], {
+  "first", "back next", "false\tstring\tbad argument #2 to 'unread' (string expected, got table)",
+  "false\tstring\tbad argument #1 to 'unread' (connection expected, got table)",
+})
+
+same("an open file is sent from its start, or a part of it, and keeps its position", [[
+  local io, file = require "io", require "lio.file"
+  local path = os.tmpname()
+  local f <close> = io.open(path, "w+b")
+  f:write(("0123456789"):rep(100000)) -- partly in the buffer of the file
+  f:seek("set", 3)
+  local a, b = pair()
+  local all = later(b.recv, b, "all")
+  say(a:sendfile(f), f:seek())
+  local opened <close> = file.open(path)
+  say(a:sendfile(opened), a:sendfile(opened, 999999), a:sendfile(opened, 5, 3), a:sendfile(f, 7, 0))
+  local function failure(...)
+    local ok, message, sent, code = a:sendfile(...)
+    say(ok, message, sent, code)
+  end
+  failure(opened, 999999, 2)
+  failure(file.open "/")
+  opened:close()
+  failure(opened)
+  raises(a.sendfile, a, {})
+  raises(a.sendfile, a, opened, -1)
+  raises(a.sendfile, a, f, 0, 1.5)
+  a:close()
+  failure(f)
+  local data, text = all(), ("0123456789"):rep(100000)
+  say(data == text .. text .. "9" .. "567")
+  os.remove(path)
+]], {
+  "true\t3", "true\ttrue\ttrue\ttrue", "nil\tsendfile: the file has only 1 bytes from there on\t0\ttruncated",
+  "nil\tsendfile: not a regular file\t0\tnot a file", "nil\tsendfile: the file is closed\t0\tclosed",
+  "false\tstring\tbad argument #2 to 'sendfile' (path or file expected, got table)",
+  "false\tstring\tbad argument #3 to 'sendfile' (offset must be an integer from 0, not -1)",
+  "false\tstring\tbad argument #4 to 'sendfile' (length must be an integer from 0, not 1.5)",
+  "nil\tclosed\t0\tclosed", "true",
+})
+
+remotely("sends of other tasks do not interrupt the pieces of an open file", [[
+  local path = os.tmpname()
+  local f <close> = require "io".open(path, "w+b")
+  f:write(("f"):rep(4 * 1024 * 1024))
+  local a, b = pair()
+  local sent = later(a.sendfile, a, f)
+  ltask.sleep(0)
+  local behind = later(function() return a:send "behind" end)
+  say(b:recv(4 * 1024 * 1024) == ("f"):rep(4 * 1024 * 1024), b:recv(6), sent(), behind())
+  say(a:send "on", b:recv(2))
+  os.remove(path)
+]], { "true\tbehind\ttrue\ttrue", "true\ton" })
+
+remotely("a failure in the middle of an open file has the number of bytes that were sent", [[
+  local path = os.tmpname()
+  local f <close> = require "io".open(path, "w+b")
+  f:write(("f"):rep(20 * 1024 * 1024))
+  local a, b = pair()
+  a:timeout(nil, 0.05)
+  local ok, _, sent, code = a:sendfile(f)
+  a:close()
+  local got = select(1, b:recv "all")
+  say(ok, code, sent > 0, sent < 20 * 1024 * 1024, sent == #got)
+  os.remove(path)
+]], { "nil\ttimeout\ttrue\ttrue\ttrue" })
+
+remotely("a call or method that needs a loop raises", [[
+  local a = pair()
+  raises(a.handle, a)
+  raises(net.broadcast, { a }, "x")
+  raises(net.bind, "127.0.0.1", 0)
+  raises(net.on_transfer, print)
+  raises(net.step)
+  local http = require "lio.http.client"
+  raises(http.new, { net = net })
+  for name in pairs(require "lio.net.driver".of(require "lio.loop".net).net) do
+    if name ~= "instance" and not net[name] then say("missing", name) end
+  end
+]], {
+  "false\tstring\tconnection:handle: missing in net.remote; the descriptor is in service 4",
+  "false\tstring\tnet.broadcast: missing in net.remote; call it in the service that owns the loop",
+  "false\tstring\tnet.bind: missing in net.remote; net.listen opens a listener, and lio.socket a socket",
+  "false\tstring\tnet.on_transfer: missing in net.remote; call it in the service that owns the loop",
+  "false\tstring\tnet.step: missing in net.remote; the service that owns the loop calls it",
+  "false\tstring\thttp.new: option 'net' must be an instance of lio.net, got a table",
+})
+
+remotely("the servers of net.serve take the connections and listeners of the calls", [[
+  local server = net.serve(nil, function(c) c:send "served" end)
+  raises(server.admit, server, {})
+  raises(server.release, server, "x")
+  raises(server.accept_from, server, nil)
+  local listener = assert(net.listen("127.0.0.1", 0))
+  server:accept_from(listener)
+  local _, port = listener:address()
+  local c <close> = assert(net.connect("127.0.0.1", port))
+  say(c:recv "all")
+  local a, b = pair()
+  say(server:admit(a), b:recv "all")
+  server:stop()
+]], {
+  "false\tstring\tbad argument #1 to 'admit' (remote connection expected, got table)",
+  "false\tstring\tbad argument #1 to 'release' (remote connection expected, got string)",
+  "false\tstring\tbad argument #1 to 'accept_from' (remote listener expected, got nil)",
+  "served", "true\tserved",
+})
+
 t.finish()

@@ -105,6 +105,7 @@ local KINDS <const> = {
   server = { ["lio.server"] = true },
   socket = { ["lio.socket"] = true },
   ["port or address"] = { ["lio.socket"] = true }, -- ports and addresses are not objects
+  file = { ["lio.file"] = true },
   attempt = { ["lio.attempt"] = true },
   ["connection, listener or datagram socket"] = {
     ["lio.connection"] = true, ["lio.listener"] = true, ["lio.udp"] = true,

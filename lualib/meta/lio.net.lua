@@ -209,8 +209,8 @@ function net.transfer(c, service, ...) end
 function net.on_transfer(f) end
 
 ---Returns the calls of this module for a service without a loop; the service `io` carries them out. Connections,
----listeners and datagram sockets have the same methods, except `handle`. The calls for code that drives a loop are
----missing.
+---listeners and datagram sockets have the same methods, except `handle`. The calls `bind`, `broadcast`, `on_transfer` and
+---`step` are missing. A missing call or method raises.
 ---@param io? integer the address of a service of `lio.service`; default: the unique service `lio`
 ---@return lio.RemoteNet api
 function net.remote(io) end

@@ -39,10 +39,21 @@ local function close(x)
   return x:close()
 end
 
+-- Maps the calls of `lio.net` that need a loop in this service to what their error suggests.
+local MISSING <const> = {
+  bind = "net.listen opens a listener, and lio.socket a socket",
+  broadcast = "call it in the service that owns the loop",
+  on_transfer = "call it in the service that owns the loop",
+  step = "the service that owns the loop calls it",
+}
+
 -- Returns the calls, which send requests to the service `io`.
 local function new(io)
   local net = { close = close }
   for name, f in pairs(use) do net[name] = f end
+  for name, instead in pairs(MISSING) do
+    net[name] = function() misuse.raise(("net.%s: missing in net.remote; %s"):format(name, instead)) end
+  end
   open.install(net, io)
   serve.install {
     net = net,

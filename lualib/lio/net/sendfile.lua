@@ -21,21 +21,27 @@ local function check_count(index, name, value)
   return whole
 end
 
--- Returns the file to send (of `lio.file` or `io.open`), and the file to close afterwards, or nil; on failure nil,
--- message, code.
-local function open_source(source)
-  if type(source) == "string" then
-    local opened, message, code = file.open(source)
-    if not opened then return nil, message, code end
-    return opened, opened
-  end
+-- `check(offset, length)` returns both arguments as integers; the length may be nil. Raises for other values.
+function M.check(offset, length)
+  return check_count(3, "offset", offset) or 0, check_count(4, "length", length)
+end
+
+-- `measure(source, offset, length)` returns the number of bytes to send of a file of `lio.file` or `io.open`, or nil,
+-- message, code. Raises for another object.
+function M.measure(source, offset, length)
   if io.type(source) == "file" then
     -- The program's buffered writes must be sent as well.
     source:flush()
-  elseif type(source) ~= "userdata" then
+  elseif not io.type(source) and not misuse.is_kind(source, "file") then
     misuse.argument("sendfile", 2, "path or file", source)
   end
-  return source
+  local size, message, code = file.measure(source)
+  if not size then return nil, message, code end
+  local available = math.max(size - offset, 0)
+  if (length or 0) > available then
+    return nil, "sendfile: the file has only " .. available .. " bytes from there on", "truncated"
+  end
+  return length or available
 end
 
 -- Sends a part of a file. `is_held`: whether the caller holds the connection already. Returns the results of
@@ -59,24 +65,21 @@ local function send_part(queue, c, is_held, source, offset, length)
 end
 
 local function send(queue, c, what, offset, length)
-  offset = check_count(3, "offset", offset) or 0
-  length = check_count(4, "length", length)
-  local source, own, code = open_source(what)
-  if not source then return nil, own, 0, code end
-  local _ <close> = own
-  local size, message
-  size, message, code = file.measure(source)
-  if not size then return nil, message, 0, code end
-  local available = math.max(size - offset, 0)
-  if (length or 0) > available then
-    return nil, "sendfile: the file has only " .. available .. " bytes from there on", 0, "truncated"
+  offset, length = M.check(offset, length)
+  local own, message, code
+  if type(what) == "string" then
+    own, message, code = file.open(what)
+    if not own then return nil, message, 0, code end
   end
+  local source <const>, _ <close> = own or what, own
+  length, message, code = M.measure(source, offset, length)
+  if not length then return nil, message, 0, code end
   local is_held = queue.holders[c] ~= nil
   if is_held then
     local problem = queue:acquire(c)
     if problem then return nil, problem, 0, problem end
   end
-  return send_part(queue, c, is_held, source, offset, length or available)
+  return send_part(queue, c, is_held, source, offset, length)
 end
 
 -- `install(driver)`: adds `sendfile` to `driver.net`.

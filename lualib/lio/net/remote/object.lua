@@ -21,7 +21,7 @@ end
 -- `connection(io, handle)` returns a connection of the service `io`. `ahead` contains bytes that were read ahead; those
 -- from `ahead_at` on are unread. receive.lua and send.lua use the other fields.
 function M.connection(io, handle)
-  return setmetatable({ io = io, handle = handle, readers = {}, outbox = {}, burst = 0 }, Connection)
+  return setmetatable({ io = io, id = handle, readers = {}, outbox = {}, burst = 0 }, Connection)
 end
 
 -- `new(class, io, handle, message, code)` returns an object for the results of a request; if the request has failed,
@@ -29,7 +29,7 @@ end
 function M.new(class, io, handle, message, code)
   if not handle then return false, message, code end
   if class == Connection then return M.connection(io, handle) end
-  return setmetatable({ io = io, handle = handle }, class)
+  return setmetatable({ io = io, id = handle }, class)
 end
 
 local function post_close(io, handle)
@@ -48,7 +48,7 @@ local function close(x)
     x.outbox = {}
     for _, message in ipairs(messages) do wakeup(message, true, nil, "closed", 0, "closed") end
   end
-  post_close(x.io, x.handle)
+  post_close(x.io, x.id)
   return true
 end
 
@@ -64,7 +64,7 @@ for _, class in ipairs { Connection, Listener, Udp } do
   class.__close = close
 
   function class.__gc(x)
-    if not x.closed then pcall(fork, pcall, call, x.io, "close", x.handle) end
+    if not x.closed then pcall(fork, pcall, call, x.io, "close", x.id) end
   end
 
   function class:is_closed()
@@ -73,7 +73,7 @@ for _, class in ipairs { Connection, Listener, Udp } do
   end
 
   function class:__tostring()
-    local state = self.closed and "closed" or self.handle .. " of service " .. self.io
+    local state = self.closed and "closed" or self.id .. " of service " .. self.io
     return kind .. " (" .. state .. ")"
   end
 end

@@ -12,15 +12,22 @@ local misuse = require "lio.misuse"
 local call <const>, fork <const>, wait <const>, wakeup <const> = ltask.call, ltask.fork, ltask.wait, ltask.wakeup
 local find <const>, sub <const>, type <const> = string.find, string.sub, type
 
--- Puts back the bytes of a result whose reader was killed, before the bytes that were read ahead.
+local M = {}
+
+-- Puts bytes before those that were read ahead.
+local function put_before(c, bytes)
+  c.ahead = c.ahead and bytes .. sub(c.ahead, c.ahead_at) or bytes
+  c.ahead_at = 1
+end
+
+-- Puts back the bytes of a result whose reader was killed.
 local function put_back(c, value, form, delimiter)
   if form == "line" then
     value = value .. "\n"
   elseif form == "until" then
     value = value .. delimiter
   end
-  c.ahead = c.ahead and value .. sub(c.ahead, c.ahead_at) or value
-  c.ahead_at = 1
+  put_before(c, value)
 end
 
 -- A task in `recv`. One reader reads (`is_reading`); the others queue in `readers`. While a request is in progress, the
@@ -41,7 +48,7 @@ function Reader.__close(reader)
   if reader.is_reading then
     if not c.fetching then return start_next(c) end
     -- The reader was killed. End its request early; when the request has ended, the next reader starts.
-    fork(pcall, call, c.io, "stop_remote_recv", c.handle)
+    fork(pcall, call, c.io, "stop_remote_recv", c.id)
     return
   end
   for at, other in ipairs(c.readers) do
@@ -54,16 +61,22 @@ end
 
 -- Sends the request of a reader, which is waiting for the result.
 local function read(c, reader, unread, form, ...)
-  local ok, value, message, partial, code = pcall(call, c.io, "remote_recv", c.handle, unread, form, ...)
+  local ok, value, message, partial, code = pcall(call, c.io, "remote_recv", c.id, unread, form, ...)
   c.fetching = false
+  -- The bytes that `unread` has put back meanwhile.
+  local put = c.ahead and sub(c.ahead, c.ahead_at)
+  c.ahead = nil
   if ok and value then
     -- The second result contains the bytes after the first result.
     if message and not c.closed then c.ahead, c.ahead_at = message, 1 end
     message = nil
   end
-  if wakeup(reader, ok, value, message, partial, code) then return end
-  if ok and (value or partial) and not c.closed then put_back(c, value or partial, value and form, ...) end
-  start_next(c)
+  local is_taken = wakeup(reader, ok, value, message, partial, code)
+  if not is_taken and ok and (value or partial) and not c.closed then
+    put_back(c, value or partial, value and form, ...)
+  end
+  if put and not c.closed then put_before(c, put) end
+  if not is_taken then start_next(c) end
 end
 
 -- Takes a result from the bytes that were read ahead. Returns nil if they do not suffice, or if the service must check
@@ -121,10 +134,19 @@ local function finish(io, ok, value, message, partial, code)
 end
 
 -- `receive(c, …)`: like `net.recv`.
-return function(c, ...)
+function M.receive(c, ...)
   if c.ahead and not c.reading then
     local value = take_ahead(c, ...)
     if value then return value end
   end
   return finish(c.io, receive_in_order(c, ...))
 end
+
+-- `unread(c, bytes)`: like `c:unread` of `lio.net`.
+function M.unread(c, bytes)
+  if type(bytes) == "number" then bytes = tostring(bytes) end
+  misuse.check("unread", 2, bytes, "string")
+  if bytes ~= "" and not c.closed then put_before(c, bytes) end
+end
+
+return M

@@ -57,7 +57,7 @@ function M.ask(x, name, ...)
     misuse.argument(name, 1, "connection, listener or datagram socket", x)
   end
   if x.closed then return nil, "closed", "closed" end
-  return M.finish(x.io, pcall(call, x.io, name, x.handle, ...))
+  return M.finish(x.io, pcall(call, x.io, name, x.id, ...))
 end
 
 return M

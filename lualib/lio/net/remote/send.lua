@@ -1,7 +1,8 @@
 -- `send` of the connections of `lio.net.remote`. The caller has checked the first argument.
 --
 -- This VM sends messages directly, through the connection's shared writer, as long as the system accepts them. Other
--- messages are collected, and one request sends the messages of several tasks together. Invariant: at most one
+-- messages are collected, and one request sends the messages of several tasks together. A file that is open here is a
+-- message too, which is sent in pieces. Invariant: at most one
 -- `remote_send` request is in progress; a separate task sends it (`sending`). `writer` is nil before the first
 -- `remote_send`. It becomes false when another request sends bytes or ends the sending: from then on, all bytes are
 -- sent by requests, in their order.
@@ -19,15 +20,28 @@ local sub <const> = string.sub
 local MAX_STRINGS <const> = 100
 -- A task that sends this many messages without waiting lets other tasks run.
 local BURST <const> = 32
+-- The maximum number of bytes of a file in one request.
+local PIECE <const> = 256 * 1024
+local EBADF <const> = 9
 
--- Reports to the senders of a batch how its request ended. If it failed, `sent` is how many bytes of the batch were
--- sent, and `result` is the message; otherwise `result` is the number of the connection's shared writer.
-local function report(c, batch, ok, done, result, sent, code)
+local M = {}
+
+-- Sends strings by a request. Returns the results of `pcall`: if the request failed, the message, the number of bytes
+-- that were sent, and the code.
+local function request(c, ...)
+  local ok, done, result, sent, code = pcall(call, c.io, "remote_send", c.id, ...)
   if not (ok and done) then
     c.writer = c.writer and nil
   elseif c.writer == nil and result then
+    -- `result` is the number of the connection's shared writer.
     c.writer = shared_writer.find(result)
   end
+  return ok, done, result, sent, code
+end
+
+-- Reports to the senders of a batch how its request ended. If it failed, `sent` is how many bytes of the batch were
+-- sent, and `result` is the message.
+local function report(batch, ok, done, result, sent, code)
   for _, message in ipairs(batch) do
     if not ok then
       wakeup(message, ok, done)
@@ -45,22 +59,65 @@ local function report(c, batch, ok, done, result, sent, code)
   end
 end
 
+local function send_batch(c, batch)
+  local strings, n = batch[1], batch[1].n
+  if #batch > 1 then
+    strings, n = {}, 0
+    for _, message in ipairs(batch) do
+      table.move(message, 1, message.n, n + 1, strings)
+      n = n + message.n
+    end
+  end
+  report(batch, request(c, unpack(strings, 1, n)))
+end
+
+-- Sends a message of `send_file`. Stops if its task is killed.
+local function send_pieces(c, message)
+  local sent = 0
+  while not message.is_over do
+    local data, problem, code = message.read(sent)
+    if not data then return wakeup(message, true, nil, problem, sent, code) end
+    if data == "" then return wakeup(message, true, true) end
+    local ok, done, result, partial
+    ok, done, result, partial, code = request(c, data)
+    if not ok then return wakeup(message, false, done, nil, sent) end
+    if not done then return wakeup(message, true, nil, result, sent + partial, code) end
+    sent = sent + #data
+  end
+end
+
+-- Removes the messages for the next request from the outbox: one message while the outbox may have a file, otherwise
+-- all messages.
+local function take_batch(c)
+  local messages = c.outbox
+  if not c.has_file then
+    c.outbox = {}
+    return messages
+  end
+  local first = table.remove(messages, 1)
+  c.has_file = messages[1] ~= nil
+  return { first }
+end
+
 -- The task that sends the messages in the outbox.
 local function send_outbox(c)
   while c.outbox[1] do
-    local batch = c.outbox
-    c.outbox = {}
-    local strings, n = batch[1], batch[1].n
-    if #batch > 1 then
-      strings, n = {}, 0
-      for _, message in ipairs(batch) do
-        table.move(message, 1, message.n, n + 1, strings)
-        n = n + message.n
-      end
-    end
-    report(c, batch, pcall(call, c.io, "remote_send", c.handle, unpack(strings, 1, n)))
+    local batch = take_batch(c)
+    if batch[1].read then send_pieces(c, batch[1]) else send_batch(c, batch) end
   end
   c.sending = false
+end
+
+-- Puts a message into the outbox, and waits until it is sent. Returns whether its request succeeded; then true, or nil,
+-- message, sent, code. If the request failed, returns its error.
+local function queue(c, message)
+  c.outbox[#c.outbox + 1] = message
+  c.burst = 0
+  if not c.sending then
+    c.sending = true
+    fork(send_outbox, c)
+  end
+  return wait(message)
 end
 
 -- Returns a message: a list of its strings, with their number `n` and their total `size` in bytes.
@@ -98,7 +155,7 @@ local function without(message, sent)
 end
 
 -- `send(c, …)`: like `net.send`.
-return function(c, ...)
+function M.send(c, ...)
   local sent_directly = 0
   if c.writer and not c.sending and c.burst < BURST then
     local problem, code
@@ -109,13 +166,7 @@ return function(c, ...)
   local message = pack_message(...)
   if c.closed then return nil, "closed", 0, "closed" end
   if sent_directly > 0 then message = without(message, sent_directly) end
-  c.outbox[#c.outbox + 1] = message
-  c.burst = 0
-  if not c.sending then
-    c.sending = true
-    fork(send_outbox, c)
-  end
-  local ok, done, problem, sent, code = wait(message)
+  local ok, done, problem, sent, code = queue(c, message)
   if ok then
     if done then return true end
     return nil, problem, sent + sent_directly, code
@@ -124,3 +175,50 @@ return function(c, ...)
   if not problem then misuse.raise(code) end
   return nil, problem, sent_directly, code
 end
+
+-- A message of `send_file`. `read(sent)` returns the next bytes of the file, `""` at the end, or nil, message, code.
+local File = {}
+
+function File.__close(message)
+  message.is_over = true
+end
+
+-- Returns a function that reads the bytes of a message from a file of `lio.file` or `io.open`. The position of the file
+-- stays the same.
+local function reader(file, offset, length)
+  local is_standard = io.type(file) ~= nil
+  local function read(at, count)
+    if not is_standard then return file:read(at, count) end
+    local before = file:seek()
+    file:seek("set", at)
+    local data, message, number = file:read(count)
+    file:seek("set", before)
+    if not data and message then return nil, message, number == EBADF and "EBADF" or "EIO" end
+    return data or ""
+  end
+  return function(sent)
+    if sent == length then return "" end
+    local ok, data, message, code = pcall(read, offset + sent, math.min(length - sent, PIECE))
+    if not ok then return nil, "sendfile: the file is closed", "closed" end
+    if data == "" then return nil, "sendfile: the file has become shorter", "truncated" end
+    return data, message, code
+  end
+end
+
+-- `send_file(c, file, offset, length)`: like `net.sendfile`, for an open file. The arguments have been checked. No
+-- bytes of other messages are between the bytes of the file.
+function M.send_file(c, file, offset, length)
+  if c.closed then return nil, "closed", 0, "closed" end
+  local message <close> = setmetatable({ read = reader(file, offset, length) }, File)
+  c.has_file = true
+  local ok, done, problem, sent, code = queue(c, message)
+  if not ok then
+    problem, code = failure(done, c.io)
+    if not problem then misuse.raise(code) end
+  elseif done then
+    return true
+  end
+  return nil, problem, sent, code
+end
+
+return M

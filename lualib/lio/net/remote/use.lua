@@ -1,20 +1,19 @@
 -- The calls of `lio.net.remote` that use a connection, listener or datagram socket. They get the service from the
 -- object. So every instance has the same functions, and they are also the methods of the objects.
 
+local files = require "lio.net.sendfile"
 local ltask = require "ltask"
 local misuse = require "lio.misuse"
 local objects = require "lio.net.remote.object"
-local receive <const> = require "lio.net.remote.receive"
+local receiving = require "lio.net.remote.receive"
 local requests = require "lio.net.remote.request"
-local send <const> = require "lio.net.remote.send"
+local sending = require "lio.net.remote.send"
 
 local ask <const>, ask_for_new <const> = requests.ask, requests.ask_for_new
 local check <const> = objects.check
 local Connection <const>, Listener <const>, Udp <const> = objects.Connection, objects.Listener, objects.Udp
+local receive <const>, send <const> = receiving.receive, sending.send
 local sub <const> = string.sub
-
--- The maximum number of bytes of a file in one message.
-local PIECE <const> = 256 * 1024
 
 local M = {}
 
@@ -23,13 +22,13 @@ local M = {}
 function M.accept(listener)
   check("accept", listener, Listener, "listener")
   if listener.closed then return false, "closed", "closed" end
-  return objects.new(Connection, listener.io, ask_for_new(listener.io, "accept", listener.handle))
+  return objects.new(Connection, listener.io, ask_for_new(listener.io, "accept", listener.id))
 end
 
 function M.take_waiting(listener)
   check("take_waiting", listener, Listener, "listener")
   if listener.closed then return nil end
-  return objects.new(Connection, listener.io, ask_for_new(listener.io, "take_waiting", listener.handle)) or nil
+  return objects.new(Connection, listener.io, ask_for_new(listener.io, "take_waiting", listener.id)) or nil
 end
 
 -- Receiving ------------------------------------------------------------------------------------------
@@ -63,39 +62,26 @@ function M.send(c, ...)
   return send(c, ...)
 end
 
-local function send_pieces(c, file, left)
-  while not left or left > 0 do
-    local data = file:read(left and math.min(left, PIECE) or PIECE)
-    if not data then return true end
-    local ok, message, sent, code = send(c, data)
-    if not ok then return nil, message, sent, code end
-    if left then left = left - #data end
-  end
-  return true
-end
-
 -- Waits until the messages of other tasks are sent. Returns true, or the failure of `send`.
 local function send_waiting(c)
   if not (c.sending or c.outbox[1]) then return true end
   return send(c)
 end
 
--- If `file` is a path, the service of the connection sends the file. A file object is read here, and sent in pieces.
+-- If `file` is a path, the service of the connection sends the file. An open file is read here, and sent in pieces.
 function M.sendfile(c, file, offset, length)
   check("sendfile", c, Connection, "connection")
+  offset, length = files.check(offset, length)
   if type(file) == "string" then
     local ok, message, sent, code = send_waiting(c)
     if not ok then return nil, message, sent, code end
     c.writer = false
     return ask(c, "sendfile", file, offset, length)
   end
-  local is_object = type(file) == "userdata" or type(file) == "table"
-  if not is_object or not file.read or not file.seek then misuse.argument("sendfile", 2, "path or file", file) end
-  if offset ~= nil and not math.tointeger(offset) then misuse.argument("sendfile", 3, "integer", offset) end
-  if length ~= nil and not math.tointeger(length) then misuse.argument("sendfile", 4, "integer", length) end
-  if offset and offset < 0 then misuse.bad("sendfile", 3, "offset must not be negative") end
-  if offset then file:seek("set", offset) end
-  return send_pieces(c, file, length)
+  local message, code
+  length, message, code = files.measure(file, offset, length)
+  if not length then return nil, message, 0, code end
+  return sending.send_file(c, file, offset, length)
 end
 
 function M.shutdown(c, how)
@@ -126,7 +112,7 @@ function M.give(c, service)
   check("give", c, Connection, "connection")
   local ok, message, code = part_with(c, "give", service)
   if not ok then return nil, message, code end
-  return c.handle
+  return c.id
 end
 
 function M.transfer(c, service, ...)
@@ -156,6 +142,17 @@ local METHODS <const> = {
 
 for class, names in pairs(METHODS) do
   for _, name in ipairs(names) do class[name] = M[name] end
+end
+
+function Connection:unread(bytes)
+  check("unread", self, Connection, "connection")
+  receiving.unread(self, bytes)
+end
+
+-- The descriptor belongs to the service `io`.
+function Connection:handle()
+  check("handle", self, Connection, "connection")
+  misuse.raise("connection:handle: missing in net.remote; the descriptor is in service " .. self.io)
 end
 
 function Listener:timeout(seconds) return ask(self, "timeout", seconds) end
