@@ -55,7 +55,7 @@ t.test("values from a metatable are options too", function()
   local function inherits(values) return setmetatable({}, { __index = values }) end
   raises_here('net.connect: option \'timeout\' must be a positive number of seconds, got "x"',
     function() net.connect("127.0.0.1", 9, inherits { timeout = "x" }) end)
-  raises_here("http.get: option 'limit' must be a number from 0, got -1",
+  raises_here("http.get: option 'limit' must be an integer from 0 or math.huge for no limit, got -1",
     function() http.get("http://127.0.0.1/", inherits(function(_, name) return name == "limit" and -1 or nil end)) end)
   t.eq(web.new(inherits { grace = 7 }).grace, 7)
   t.eq(web.new(inherits { fields = 7 }).settings.fields, 7)
@@ -117,6 +117,59 @@ t.test("the results of listener:address() can be passed to connect", function()
     local c <close> = t.ok(net.connect(listener:address()))
     t.eq(select(2, c:peer()), select(2, listener:address()))
   end)
+end)
+
+-- Regression: `math.huge` raised `number has no integer representation` in the library, a larger integer raised in the
+-- first request, and fractions were accepted.
+t.test("an option that is an integer refuses other numbers", function()
+  local function refused(call, name, wanted, ...)
+    for _, wrong in ipairs { ... } do
+      local ok, message = pcall(call, { [name] = wrong })
+      t.eq(ok, false, name)
+      t.eq(message:match " (option '.*)$", ("option '%s' must be %s, got %s"):format(name, wanted, wrong))
+    end
+  end
+  refused(http.new, "max_header", "an integer from 1 to 1073741824", 0, 1.5, 1 << 40, math.huge)
+  refused(http.new, "max_fields", "an integer from 1 to 256", 0, 1.5, 257, math.huge)
+  refused(http.new, "redirects", "an integer from 0", -1, 1.5, math.huge)
+  for _, name in ipairs { "limit", "max_idle", "max_idle_per_host", "max_per_host" } do
+    refused(http.new, name, "an integer from 0 or math.huge for no limit", -1, 1.5)
+    http.new { [name] = math.huge }
+  end
+  local function serve(options) return net.serve(nil, print, options) end
+  refused(serve, "max_connections", "an integer from 0 or math.huge for no limit", -1, 1.5)
+  refused(web.new, "request_line", "an integer from 1 to 1073741824", 0, 1.5, math.huge)
+  refused(web.new, "headers", "an integer from 1 to 1073741824", 0, 1.5, math.huge)
+  refused(web.new, "fields", "an integer from 1 to 256", 0, 1.5, 257)
+  refused(web.new, "body", "an integer from 0 or math.huge for no limit", -1, 1.5)
+  refused(web.compress, "min", "an integer from 0", -1, 1.5, math.huge)
+end)
+
+t.test("a float without a fraction is an integer option", function()
+  http.new { max_header = 2 ^ 16, max_fields = 1e2, redirects = 3.0, limit = 2 ^ 30, max_idle = 1e3 }
+  local settings = web.new { request_line = 2 ^ 10, headers = 1e4, fields = 5.0, body = 2 ^ 40 }.settings
+  t.eq({ settings.request_line, settings.headers, settings.fields, settings.body }, { 1024, 10000, 5, 1 << 40 })
+  for _, name in ipairs { "request_line", "headers", "fields", "body" } do
+    t.eq(math.type(settings[name]), "integer", name)
+  end
+  net.serve(nil, print, { max_connections = 1e4 }):stop()
+end)
+
+t.test("a wrong default of a client is refused like an option", function()
+  local before <const> = http.defaults.max_header
+  http.defaults.max_header = math.huge
+  local ok, message = pcall(http.new)
+  http.defaults.max_header = before
+  t.eq(ok, false)
+  t.ok(message:find "http.new: option 'max_header' must be an integer from 1 to 1073741824, got inf$", message)
+end)
+
+-- Regression: `proxy = true` raised `attempt to index a boolean value` in the library.
+t.test("an option that is a string or false refuses true", function()
+  raises_here("http.get: option 'proxy' must be a string or false, got true",
+    function() http.get("http://127.0.0.1/", { proxy = true }) end)
+  raises_here("http.new: option 'proxy' must be a string or false, got true", function() http.new { proxy = true } end)
+  http.new { proxy = false }
 end)
 
 t.finish()

@@ -320,6 +320,13 @@ t.test("wrong options raise at the caller's line", function()
   t.raises("log: /nonexistent/x: ", web.log, { file = "/nonexistent/x" })
   t.raises("web.log: option 'file' must be a path, a function or an object with the method 'write', got 1",
     web.log, { file = 1 })
+  -- Regression: the first line raised.
+  for _, wrong in ipairs { {}, { write = 5 }, (require("lio.socket").pair()) } do
+    t.raises("^[^\n]*web_log_test.lua:%d+: web.log: option 'file' must be a path, a function or an object with the "
+      .. "method 'write', got a ", function() web.log { file = wrong } end)
+  end
+  web.log { file = { write = function(file) return file end } }
+  web.log { file = io.stderr }
 end)
 
 t.finish()

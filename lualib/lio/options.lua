@@ -49,6 +49,24 @@ function M.number(low, high)
   end)
 end
 
+-- Returns whether a value is an integer, or a float such as `2 ^ 30` that has the value of an integer.
+local function is_whole(value)
+  return type(value) == "number" and math.tointeger(value) ~= nil
+end
+
+-- `whole(low, high)` returns a rule like that of `integer`, which accepts floats without a fraction too. The call may
+-- have to convert them.
+function M.whole(low, high)
+  return rule(M.integer(low, high).wanted, function(value)
+    return is_whole(value) and value >= low and value <= (high or math.maxinteger)
+  end)
+end
+
+-- The rule for a limit that may be infinite. Accepts floats as `whole` does.
+M.limit = rule("an integer from 0 or math.huge for no limit", function(value)
+  return value == math.huge or is_whole(value) and value >= 0
+end)
+
 -- `one_of(…)` returns a rule for a value that is one of these strings.
 function M.one_of(...)
   local known, shown = {}, {}

@@ -17,7 +17,7 @@ local client = {}
 ---@field read_timeout? number|false until the response begins, and for each pause in its body; default `60`
 ---@field write_timeout? number|false for each pause in sending; default `60`
 ---@field redirects? integer redirects to follow, 0 and up; with 0 the redirect is returned; default `10`
----@field limit? integer bytes of a response body after decoding, 0 and up; default 64 MiB, for a stream no limit
+---@field limit? number bytes of a body after decoding: an integer or `math.huge`; default 64 MiB, for a stream no limit
 ---@field decode? boolean whether to accept and decode gzip, deflate and br; default `true`
 ---@field headers? table values, or lists of values, by name; or a list of `{ name, value }`
 ---@field proxy? string|false URL of an HTTP proxy, `"http://[user:password@]host:port"`
@@ -36,12 +36,12 @@ local client = {}
 
 ---@class lio.HttpClientOptions: lio.HttpShared
 ---@field base_url? string the URL to which other URLs are relative
----@field max_idle? integer maximum number of idle connections, 0 and up; default `100`
----@field max_idle_per_host? integer maximum number of idle connections to one server, 0 and up; default `16`
+---@field max_idle? number maximum number of idle connections: an integer or `math.huge`; default `100`
+---@field max_idle_per_host? number maximum number of idle connections to one server: as for `max_idle`; default `16`
 ---@field max_per_host? number maximum number of connections to one server; further requests wait; default `math.huge`
 ---@field idle_timeout? number seconds to keep an idle connection, 0 and up; default `60`
----@field max_header? integer bytes of a response's header section; default `65536`
----@field max_fields? integer header fields of a response, at most 256; default `200`
+---@field max_header? integer bytes of a response's header section, 1 to 2^30; default `65536`
+---@field max_fields? integer header fields of a response, 1 to 256; default `200`
 ---@field net? table an instance of `lio.net`, or a table whose `__index` leads to one; its `connect` opens connections
 
 ---Creates a client. An unknown option, or a value out of its range, raises.

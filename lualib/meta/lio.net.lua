@@ -229,7 +229,7 @@ function net.remote(io) end
 function net.wrap(s) end
 
 ---@class lio.ServeOptions
----@field max_connections? integer maximum number of connections; if it is reached, accepting pauses; default: no limit
+---@field max_connections? number an integer; while the server has that many connections, accepting pauses; default `math.huge`
 ---@field on_error? fun(message: any, c: lio.Connection) called for a handler's error instead of the log
 ---@field on_stop? fun() called when the server begins to stop
 ---@field attended? boolean run the handler in the accept loop, where it must not wait; for protocol code that sets an event handler (`lio.net.driver`)

@@ -19,7 +19,7 @@ local web = {}
 ---@field request_line? integer bytes of a request line, 1 to 2^30; default `8192`
 ---@field headers? integer bytes of a header section, 1 to 2^30; default `32768`
 ---@field fields? integer header fields of a request, 1 to 256; default `100`
----@field body? integer bytes of a request body, 0 and up; default `8388608`
+---@field body? number bytes of a request body: an integer from 0, or `math.huge`; default `8388608`
 ---@field header_time? number seconds from the first byte of a head to its blank line; default `10`
 ---@field keep_alive_time? number seconds that a connection may be idle; default `60`
 ---@field body_time? number seconds before the minimum rate of a body applies; default `10`

@@ -15,7 +15,7 @@ local SCHEDULER_FIELDS <const> = {
 -- The fields whose values are checked. A configuration may have other fields, for `getenv`.
 local FIELDS <const> = {
   start = options.string, luaservice = options.string, lua_path = options.string, lua_cpath = options.string,
-  preload = options.string, thread = options.any_number, args = options.table, ltask = options.table,
+  preload = options.string, thread = options.integer(1, 256), args = options.table, ltask = options.table,
 }
 
 local function fail(...)

@@ -14,7 +14,6 @@ local urls = require "lio.http.client.url"
 local M = {}
 
 local seconds <const> = options.either(options.seconds, options.rule("false for no limit", options.is_false.test))
-local count <const> = options.number(0)
 
 -- The options of clients and of requests.
 local SHARED_OPTIONS <const> = {
@@ -22,11 +21,11 @@ local SHARED_OPTIONS <const> = {
   connect_timeout = seconds,
   read_timeout = seconds,
   write_timeout = seconds,
-  redirects = count,
-  limit = count,
+  redirects = options.whole(0),
+  limit = options.limit,
   decode = options.boolean,
   headers = options.table,
-  proxy = options.either(options.string, options.boolean),
+  proxy = options.either(options.string, options.is_false),
   socket = options.string,
 }
 
@@ -42,14 +41,15 @@ local REQUEST_OPTIONS <const> = {
   idempotent = options.boolean,
 }
 
+-- `max_fields` is bounded by the parser's table.
 local CLIENT_OPTIONS <const> = {
   base_url = options.string,
-  max_idle = count,
-  max_idle_per_host = count,
-  max_per_host = count,
-  idle_timeout = count,
-  max_header = count,
-  max_fields = count,
+  max_idle = options.limit,
+  max_idle_per_host = options.limit,
+  max_per_host = options.limit,
+  idle_timeout = options.seconds_from_0,
+  max_header = options.whole(1, 1 << 30),
+  max_fields = options.whole(1, 256),
   net = options.rule("an instance of lio.net", function(value) return (pcall(drivers.of, value)) end),
 }
 
@@ -132,6 +132,8 @@ function M.new(opts)
   local all = {}
   for name, value in pairs(M.defaults) do all[name] = value end
   for name, value in pairs(opts) do all[name] = value end
+  -- The program may have changed the defaults.
+  options.check("http.new", 1, all, CLIENT_OPTIONS)
   local base, message
   if all.base_url then
     base, message = urls.parse(all.base_url)
@@ -143,8 +145,8 @@ function M.new(opts)
     max_idle_per_host = all.max_idle_per_host,
     max_per_host = all.max_per_host,
     idle_timeout = all.idle_timeout,
-    headers = math.max(all.max_header // 1 | 0, 1),
-    fields = math.min(math.max(all.max_fields // 1 | 0, 1), 256),
+    headers = math.tointeger(all.max_header),
+    fields = math.tointeger(all.max_fields),
   }
   return setmetatable({ options = all, base = base, pool = pool }, Client)
 end

@@ -10,7 +10,7 @@ local server = require "lio.net.server"
 local M = {}
 
 local OPTIONS <const> = {
-  max_connections = options.number(0),
+  max_connections = options.limit,
   on_error = options.callable,
   on_stop = options.callable,
   attended = options.boolean,

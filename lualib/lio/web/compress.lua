@@ -120,7 +120,7 @@ local function levels_of(level)
 end
 
 local OPTIONS <const> = {
-  min = options.number(0),
+  min = options.whole(0),
   types = TYPES,
   level = options.either(options.integer(0, 11), options.table),
   codings = options.table,

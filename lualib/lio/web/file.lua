@@ -54,7 +54,7 @@ local OPTIONS <const> = {
 function M.cache_control(opts)
   if opts.cache_control then return opts.cache_control end
   if not opts.max_age then return nil end
-  return ("public, max-age=%d%s"):format(opts.max_age // 1 | 0, opts.immutable and ", immutable" or "")
+  return ("public, max-age=%d%s"):format(options.to_integer(opts.max_age), opts.immutable and ", immutable" or "")
 end
 
 local function add(res, name, value)

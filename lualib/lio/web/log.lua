@@ -212,11 +212,19 @@ local function open_writer(self, target)
   end
 end
 
+local function write_of(value)
+  return value.write
+end
+
 local OPTIONS <const> = {
   format = options.either(options.one_of("combined", "json"), options.callable),
   file = options.rule("a path, a function or an object with the method 'write'", function(value)
     local kind = type(value)
-    return kind == "string" or kind == "function" or kind == "userdata" or kind == "table"
+    if kind == "string" or kind == "function" then return true end
+    -- A userdata without `__index` has no fields.
+    if kind ~= "table" and kind ~= "userdata" then return false end
+    local ok, write = pcall(write_of, value)
+    return ok and options.callable.test(write)
   end),
 }
 

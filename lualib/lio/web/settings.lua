@@ -23,10 +23,10 @@ M.defaults = {
 
 -- `fields` is bounded by the parser's table.
 local OPTIONS <const> = {
-  request_line = options.number(1, 1 << 30),
-  headers = options.number(1, 1 << 30),
-  fields = options.number(1, 256),
-  body = options.number(0),
+  request_line = options.whole(1, 1 << 30),
+  headers = options.whole(1, 1 << 30),
+  fields = options.whole(1, 256),
+  body = options.limit,
   header_time = options.seconds_from_0,
   keep_alive_time = options.seconds_from_0,
   body_time = options.seconds_from_0,
@@ -39,15 +39,16 @@ local OPTIONS <const> = {
 }
 
 -- The settings that the native server needs as integers.
-local INTEGERS <const> = { request_line = true, headers = true, fields = true, body = true }
+local INTEGERS <const> = { "request_line", "headers", "fields", "body" }
 
 -- `new(opts)` returns the settings for the options of `web.new`.
 function M.new(opts)
   local settings = {}
   for name, value in pairs(M.defaults) do settings[name] = value end
   for name, value in pairs(options.check("web.new", 1, opts, OPTIONS)) do
-    settings[name] = INTEGERS[name] and options.to_integer(value) or value
+    settings[name] = value
   end
+  for _, name in ipairs(INTEGERS) do settings[name] = options.to_integer(settings[name]) end
   return settings
 end
 

@@ -124,7 +124,7 @@ local function follow(client, request, max)
     if max > 0 then is_redirect, problem = request:redirect(response.status, response.headers.location) end
     if is_redirect == nil then return refuse_redirect(response, "redirect: " .. problem) end
     if not is_redirect then return response end
-    if #request.history >= max then return refuse_redirect(response, "more than " .. max .. " redirects") end
+    if #request.history >= max then return refuse_redirect(response, ("more than %d redirects"):format(max)) end
     -- The option `socket` is for one server only.
     if request.socket and not request.url:is_same_origin(url) then
       return refuse_redirect(response, "redirect: to another server; option 'socket' is for one server")
