@@ -399,4 +399,17 @@ kit.test("skynet.service runs a function as a single service, which other servic
   end,
 })
 
+-- Regression: `init` accepted any value, and the start of the service failed later.
+kit.test("init takes a function, memlimit a number", {
+  main = [[
+    local function problem(f, ...) return (select(2, pcall(f, ...))) end
+    say((problem(function() skynet.init(true) end):gsub("^.*main.lua:%d+: ", "")))
+    say((problem(function() skynet.memlimit "x" end):gsub("^.*main.lua:%d+: ", "")))
+  ]],
+  out = {
+    "bad argument #1 to 'init' (function expected, got boolean)",
+    "bad argument #1 to 'memlimit' (number expected, got string)",
+  },
+})
+
 t.finish()

@@ -71,12 +71,17 @@ function M.run_code(code, name, ...)
   return run_main(name, check_loaded(load(code, "=" .. name)), ...)
 end
 
+local function wrong_function(call, f)
+  return ("bad argument #1 to '%s' (function expected, got %s)"):format(call, type(f))
+end
+
 -- The functions passed to `init`. They run before the start function.
 local inits = {}
 local is_start_called, is_started = false, false
 
 -- `init(f)`: runs `f` before the start function, or at once if the start function has begun.
 function M.init(f)
+  if type(f) ~= "function" then error(wrong_function("init", f), 2) end
   if is_started then return f() end
   inits[#inits + 1] = f
 end
@@ -100,9 +105,7 @@ local function check_start(f)
   if not ltask.call then
     error("skynet.start: outside of a service; a system is booted by require 'skynet.start'", 3)
   end
-  if type(f) ~= "function" then
-    error(("bad argument #1 to 'start' (function expected, got %s)"):format(type(f)), 3)
-  end
+  if type(f) ~= "function" then error(wrong_function("start", f), 3) end
   if is_start_called then error("skynet.start: called a second time", 3) end
 end
 

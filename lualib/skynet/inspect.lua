@@ -159,7 +159,7 @@ M.endless = core.take_long_slice_report
 
 -- `memlimit(bytes)`: limits the memory of this VM.
 function M.memlimit(bytes)
-  ltask.mem_limit(bytes)
+  require "lio.misuse".rename("memlimit", ltask.mem_limit, bytes)
 end
 
 return M
