@@ -10,7 +10,7 @@
 -- Suites put some strings before other programs: constants (`local NAME = …`), and strings joined to an unknown
 -- operand. All programs of the file may use the names that these strings define at their top level. A comment in a
 -- suite or in its kit lists further names that programs may use, and that may be unused where they are defined:
---   -- Known to programs: net, loop
+--   -- The programs may use: net, loop
 
 -- Replacements for an unknown part of a program. The first replacement with which the program compiles is used.
 local FILLERS <const> = { "PLACEHOLDER() ", "PLACEHOLDER ", "" }
@@ -230,7 +230,7 @@ end
 
 -- Adds the names that are listed in comments of a suite, and of the kits that the suite requires.
 local function add_listed(source, names)
-  for list in source:gmatch "%-%- Known to programs: ([%w_, ]+)" do
+  for list in source:gmatch "%-%- The programs may use: ([%w_, ]+)" do
     for name in list:gmatch "[%w_]+" do names[name] = true end
   end
   for kit in source:gmatch 'require "tests%.kit%.([%w_]+)"' do

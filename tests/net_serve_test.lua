@@ -263,7 +263,7 @@ netkit.test("admit and release take a connection, accept_from a listener", funct
 end)
 
 -- Runs a script that serves connections, for a minute at most. Returns its standard output and its standard error.
--- Known to programs: loop, net, listener, connect
+-- The programs may use: loop, net, listener, connect
 local function run_script(body)
   local r = t.run("timeout 60 " .. t.lio() .. " " .. t.quote(t.write(t.tmp() .. "/s.lua", [[
     local loop, net = require "lio.loop", require "lio.net"

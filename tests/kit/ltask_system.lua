@@ -3,7 +3,7 @@
 -- which prints its values at once, separated by tabs. Both are defined on the first line of a source, so that its line
 -- numbers do not change.
 -- Invariant: no system outlives its test; a test whose system does not end in time fails with the output.
--- Known to programs: ltask, say, S, raw, root, boot, start, config, code
+-- The programs may use: ltask, say, S, raw, root, boot, start, config, code
 
 local t = require "tests.kit"
 

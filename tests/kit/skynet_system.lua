@@ -1,7 +1,7 @@
 -- Tests of the Skynet compatibility API. Each test boots a system as tests/kit/ltask_system.lua does. The sources can
 -- use `skynet`, `ltask` and `say`. `main` runs as a task of the first service, an ltask service that has no Skynet
 -- handlers; the system ends when `main` returns.
--- Known to programs: skynet, serve
+-- The programs may use: skynet, serve
 
 local kit = require "tests.kit.ltask_system"
 
