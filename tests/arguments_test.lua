@@ -49,6 +49,14 @@ function makers.decoder() return compress.decoder "gzip" end
 function makers.watcher() return signal.open "SIGWINCH" end
 function makers.listener() return net.listen("127.0.0.1", 0) end
 function makers.port(env) return select(2, env.listener:address()) end
+function makers.closed()
+  local s = socket.create "tcp"
+  s:close()
+  return s
+end
+function makers.web_server(env) return env.app:server() end
+function makers.webservice() return require "lio.webservice" end
+function makers.bee_select() return require "bee.select" end
 function makers.c() return net.wrap((socket.pair())) end
 function makers.udp() return net.udp("127.0.0.1", 0) end
 function makers.attempt() return net.attempt() end
@@ -191,7 +199,8 @@ test("lio.net", {
   { "net.timeout", "c", "1", "1" }, { "net.peer", "c" }, { "net.sock", "c" },
   { "net.option", "c", "'sndbuf'", "65536" },
   { "net.wait_readable", "c", "1" }, { "net.wait_closed", "c", "1" }, { "net.transfer", "c", "5" },
-  { "net.on_transfer", "nil" }, { "net.wrap", "pair" }, { "net.serve", "listener", "print", "{}" },
+  { "net.on_transfer", "nil" }, { "net.wrap", "pair" }, { "net.wrap", "closed" },
+  { "net.remote", "5" }, { "net.serve", "listener", "print", "{}" },
   { "net.udp", "'127.0.0.1'", "0" }, { "net.recvfrom", "udp" }, { "net.sendto", "udp", "'x'", "'127.0.0.1'", "9" },
 })
 
@@ -205,7 +214,10 @@ test("connections, listeners, datagram sockets and servers", {
   { "udp:recvfrom" }, { "udp:sendto", "'x'", "'127.0.0.1'", "9" }, { "udp:address" }, { "udp:timeout", "1", "1" },
   { "udp:option", "'sndbuf'", "65536" }, { "udp:is_closed" }, { "udp:close" },
   { "attempt:close" }, { "server:stop", "0" }, { "server:admit", "c" }, { "server:release", "c" }, { "server:wait" },
+  { "web_server:admit", "c" },
 })
+
+test("bee.select and lio.webservice", { { "bee_select.create", "64" }, { "webservice.app", "{}" } })
 
 test("lio.loop", {
   { "loop.sleep", "1" }, { "loop.timeout", "1000", "print" }, { "loop.cancel", "5" }, { "loop.fork", "loop.now" },
@@ -306,9 +318,9 @@ test("responses", {
 local DRIVERS <const> = {}
 for name in ([[
   net.new net.step net.use
-  loop.attach loop.describe thread.describe net.remote lio.waker loop.own ]]):gmatch "%S+" do
-  -- `net.remote` is for services, and checked by net_remote; `lio.waker` by selector_wait; `loop.own` is the service
-  -- library's.
+  loop.attach loop.describe thread.describe lio.waker loop.own ]]):gmatch "%S+" do
+  -- `net.new` and `net.use` change the calls of this VM, and are checked by options; `lio.waker` is checked by
+  -- selector_wait; `loop.own` is the service library's.
   DRIVERS[name] = true
 end
 

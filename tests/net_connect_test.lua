@@ -194,7 +194,7 @@ netkit.test("wrap makes a connection of a socket, which is closed then", functio
   netkit.settle()
   a:send "wrapped\n"
   t.eq(got(), "wrapped")
-  t.raises("bad argument #2", net.wrap, left)
+  t.raises("bad argument #1 to 'wrap'", net.wrap, left)
 end)
 
 netkit.test("a socket that the selector refuses is closed at once", function()

@@ -19,6 +19,9 @@
 
 local misuse = require "lio.misuse"
 
+-- The metatables of the connections that a server of this VM, and one of `lio.net.remote`, can serve.
+local OWN <const>, REMOTE <const> = { ["lio.connection"] = true }, { ["lio.remote connection"] = true }
+
 -- The pause after a failed accept, in seconds, so that failures do not make the loop spin.
 local PAUSE <const> = 0.1
 
@@ -96,7 +99,8 @@ end
 -- server is stopping or full.
 function Methods:admit(c)
   misuse.check_kind("admit", self, "server")
-  if type(c) ~= "userdata" and type(c) ~= "table" then misuse.argument("admit", 1, "connection", c) end
+  local names = self.driver.selector and OWN or REMOTE
+  if not misuse.is_named(c, names) then misuse.argument("admit", 1, "connection", c) end
   if self.stopping or self.backend:is_full() then return false end
   self.backend:admit(c)
   return true
