@@ -82,4 +82,17 @@ function skynet.error(...)
   core.log("info", table.concat(list, " "))
 end
 
+-- The functions that raise outside of a service.
+local FOR_SERVICES <const> = "self error dispatch call send ret retpack ignoreret context response rawcall rawsend"
+  .. " exit sleep yield timeout kill abort newservice uniqueservice queryservice localname name register getenv setenv"
+  .. " stat mqlen endless memlimit term"
+
+if not ltask.call then
+  for name in FOR_SERVICES:gmatch "%S+" do
+    skynet[name] = function(...) -- luacheck: ignore 212
+      error(name .. ": this works inside a service only", 2)
+    end
+  end
+end
+
 return setmetatable(skynet, meta)

@@ -50,6 +50,14 @@ function makers.decoder() return compress.decoder "gzip" end
 function makers.watcher() return signal.open "SIGWINCH" end
 function makers.listener() return net.listen("127.0.0.1", 0) end
 function makers.port(env) return select(2, env.listener:address()) end
+function makers.closed()
+  local s = socket.create "tcp"
+  s:close()
+  return s
+end
+function makers.web_server(env) return env.app:server() end
+function makers.webservice() return require "lio.webservice" end
+function makers.bee_select() return require "bee.select" end
 function makers.c() return net.wrap((socket.pair())) end
 function makers.udp() return net.udp("127.0.0.1", 0) end
 function makers.attempt() return net.attempt() end
@@ -194,7 +202,8 @@ test("lio.net checks its arguments", {
   { "net.timeout", "c", "1", "1" }, { "net.peer", "c" }, { "net.sock", "c" },
   { "net.option", "c", "'sndbuf'", "65536" },
   { "net.wait_readable", "c", "1" }, { "net.wait_closed", "c", "1" }, { "net.transfer", "c", "5" },
-  { "net.on_transfer", "nil" }, { "net.wrap", "pair" }, { "net.serve", "listener", "print", "{}" },
+  { "net.on_transfer", "nil" }, { "net.wrap", "pair" }, { "net.wrap", "closed" },
+  { "net.remote", "5" }, { "net.serve", "listener", "print", "{}" },
   { "net.udp", "'127.0.0.1'", "0" }, { "net.recvfrom", "udp" }, { "net.sendto", "udp", "'x'", "'127.0.0.1'", "9" },
 })
 
@@ -208,7 +217,11 @@ test("connections, listeners, datagram sockets and servers check their arguments
   { "udp:recvfrom" }, { "udp:sendto", "'x'", "'127.0.0.1'", "9" }, { "udp:address" }, { "udp:timeout", "1", "1" },
   { "udp:option", "'sndbuf'", "65536" }, { "udp:is_closed" }, { "udp:close" },
   { "attempt:close" }, { "server:stop", "0" }, { "server:admit", "c" }, { "server:release", "c" }, { "server:wait" },
-  { "server:accept_from", "listener" },
+  { "server:accept_from", "listener" }, { "web_server:admit", "c" },
+})
+
+test("bee.select and lio.webservice check their arguments", {
+  { "bee_select.create", "64" }, { "webservice.app", "{}" },
 })
 
 test("lio.loop checks its arguments", {
@@ -311,9 +324,9 @@ test("responses of the web server check their arguments", {
 local DRIVERS <const> = {}
 for name in ([[
   net.new net.step net.use
-  loop.attach loop.describe thread.describe net.remote lio.waker loop.own ]]):gmatch "%S+" do
-  -- `net.remote` is for services, and net_remote tests it; selector_wait tests `lio.waker`; only the service library
-  -- calls `loop.own`.
+  loop.attach loop.describe thread.describe lio.waker loop.own ]]):gmatch "%S+" do
+  -- options_test tests `net.new` and `net.use`, which change the calls of this VM. selector_wait tests `lio.waker`. Only
+  -- the service library calls `loop.own`.
   DRIVERS[name] = true
 end
 

@@ -195,7 +195,7 @@ netkit.test("wrap turns a socket into a connection, and closes the socket object
   netkit.settle()
   a:send "wrapped\n"
   t.eq(got(), "wrapped")
-  t.raises("bad argument #2", net.wrap, left)
+  t.raises("bad argument #1 to 'wrap'", net.wrap, left)
 end)
 
 netkit.test("a socket that the selector refuses is closed at once", function()

@@ -350,6 +350,14 @@ remotely("a task that is killed while it reads loses no bytes, and the next read
   "first", "line\tsecond", "10\tsecond", "until\tsecond", "all\tsecond", "secend",
 })
 
+-- Regression: the error named a method of the socket and a line of the library.
+remotely("wrap of a closed socket is an error at the program's line, which names the call", [[
+  local socket = require "lio.socket".create "tcp"
+  socket:close()
+  local ok, err = pcall(load("local net, socket = ... local c = net.wrap(socket) return c", "=program"), net, socket)
+  say(ok, err)
+]], { "false\tprogram:1: bad argument #1 to 'wrap' (socket is already closed)" })
+
 remotely("bytes that arrived for a killed task are received by the next reader", [[
   local task = require "lio.task"
   for _, form in ipairs { { "line" }, { 2 }, { "until", "|" } } do

@@ -1,9 +1,12 @@
 -- Every call that takes a table of options refuses unknown names and wrong values, with the caller's line.
 
 local t = require "tests.kit"
+local bee_select = require "bee.select"
 local http = require "lio.http.client"
+local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"
+local socket = require "lio.socket"
 local web = require "lio.webserver"
 
 -- Checks that `f` raises exactly `message`, with the line where `f` is defined.
@@ -84,6 +87,54 @@ t.test("the error for a wrong value describes valid values", function()
   raises_here("web.new: option 'debug' must be true or false, got \"yes\"", function() web.new { debug = "yes" } end)
   raises_here("http.get: option 'read_timeout' must be a positive number of seconds or false for no limit, got 0",
     function() http.get("http://127.0.0.1/", { read_timeout = 0 }) end)
+end)
+
+-- Regression: these errors named a function of the library, or had the position of a line of the library.
+t.test("an error about an argument names the call and has the program's line", function()
+  local app_of <const> = require("lio.webservice").app
+  raises_here("bad argument #1 to 'app' (table expected, got number)", function() app_of(5) end)
+  raises_here("webservice.app: field 'hom' is unknown (did you mean 'home'?)", function() app_of { hom = "x" } end)
+  raises_here("webservice.app: field 'options': web.new: option 'bdoy' is unknown (did you mean 'body'?)",
+    function() app_of { options = { bdoy = 1 } } end)
+  raises_here("webservice.app: cgi['/:id']: a path without ':', '*', '{', '}', '?' and '#' expected",
+    function() app_of { cgi = { ["/:id"] = "x" } } end)
+  raises_here("bad argument #1 to 'new' (selector expected, got number)", function() net.new(5, 5) end)
+  local selector <close> = lio.create()
+  raises_here("bad argument #2 to 'new' (table expected, got number)", function() net.new(selector, 5) end)
+  raises_here("bad argument #2 to 'new' (field 'fork' must be a function, got 1)",
+    function() net.new(selector, { wait = print, wakeup = print, fork = 1 }) end)
+  raises_here("bad argument #2 to 'new' (field 'timers' must be a result of timer.new, got a table)",
+    function() net.new(selector, { wait = print, wakeup = print, fork = print, timers = {} }) end)
+  raises_here("bad argument #1 to 'use' (table expected, got number)", function() net.use(5) end)
+  raises_here("net.remote: this works inside a service only", function() net.remote() end)
+  raises_here("bad argument #1 to 'create' (number expected, got string)", function() bee_select.create "x" end)
+  local closed <const> = socket.create "tcp"
+  closed:close()
+  raises_here("bad argument #1 to 'wrap' (socket is already closed)", function() net.wrap(closed) end)
+  raises_here("bad argument #1 to 'admit' (connection expected, got table)", function() app:server():admit {} end)
+end)
+
+-- Regression: the errors were about the port, which such an address does not have.
+t.test("an address 'unix:' without a path is refused", function()
+  local problem <const> = "bad argument #1 to '%s' (a path expected after 'unix:')"
+  raises_here(problem:format "listen", function() net.listen "unix:" end)
+  raises_here(problem:format "bind", function() net.bind "unix:" end)
+  raises_here(problem:format "connect", function() net.connect "unix:" end)
+  raises_here("http.new: option 'socket' must be a path, got \"\"", function() http.new { socket = "" } end)
+end)
+
+-- Regression: such an error had a position in the library as well as the program's, and did not name the option.
+t.test("a value that cannot be sent is an error that names the option", function()
+  local url <const> = "http://127.0.0.1:1/"
+  loop.run(function()
+    raises_here("http.post: option 'json': cannot encode NaN", function() http.post(url, { json = 0 / 0 }) end)
+    raises_here("http.post: option 'form': the value of 'a' must be a string, number, boolean or a list of them, "
+      .. "not function", function() http.post(url, { form = { a = print } }) end)
+    raises_here("http.get: option 'query': keys must be strings, not number",
+      function() http.get(url, { query = { 1 } }) end)
+    raises_here("http.request: method must be a token, not \"a b\"",
+      function() http.request { url = url, method = "a b" } end)
+  end)
 end)
 
 t.test("a value that is not a table of options is a wrong argument", function()

@@ -76,13 +76,14 @@ kit.test("newservice raises the error with which the new service failed", {
     local lines = kit.lines(out)
     t.eq(#lines, 10)
     for i, pattern in ipairs {
-      "^false\tcannot find service 'no such service'", "^false\tmain%.lua:%d+: a service's name expected, got nil$",
+      "^false\tcannot find service 'no such service'",
+      "^false\tmain%.lua:%d+: newservice: a service's name expected, got nil$",
       "^false\tfails%.lua:1: in the file$", "^false\tsyntax%.lua:1: syntax error",
       "^false\ttwice%.lua:1: skynet%.start: called a second time$",
       "^false\tagain%.lua:1: skynet%.start: called a second time$",
       "^false\tnothing%.lua:1: bad argument #1 to 'start' %(function expected, got nil%)$",
       "^false\tinit%.lua:1: in init$", "^false\tfails%.lua:1: in the file$",
-      "^false\tmain%.lua:%d+: a service's name expected, got nil$",
+      "^false\tmain%.lua:%d+: uniqueservice: a service's name expected, got nil$",
     } do
       t.ok(lines[i]:find(pattern), t.show(lines[i]) .. " does not match " .. pattern)
     end

@@ -137,6 +137,21 @@ t.test("outside services skynet can be loaded, but start raises an error", funct
   })
 end)
 
+-- Regression: the error named no call, or was about a nil value in the library.
+t.test("outside of services, a function that needs a service raises an error that names it", function()
+  local r = kit.program [[
+    local skynet = require "skynet"
+    for _, name in ipairs { "self", "call", "send", "sleep", "getenv", "newservice", "exit", "ret", "stat" } do
+      print(select(2, pcall(load("local f = ... local x = f." .. name .. "() return x", "=program"), skynet)))
+    end
+  ]]
+  local wanted = {}
+  for _, name in ipairs { "self", "call", "send", "sleep", "getenv", "newservice", "exit", "ret", "stat" } do
+    wanted[#wanted + 1] = ("program:1: %s: this works inside a service only\n"):format(name)
+  end
+  t.eq({ r.out, r.err }, { table.concat(wanted), "" })
+end)
+
 t.test("a script under lio --service is a Skynet service until it exits", function()
   local dir = t.tmp()
   t.write(dir .. "/script.lua", [[

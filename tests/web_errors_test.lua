@@ -125,6 +125,39 @@ t.test("a client that accepts only JSON gets errors as JSON", function()
   end)
 end)
 
+-- Regression: the log had an argument of a function of the library.
+t.test("a status of res.code that cannot be sent is a 500, and the log names res.code and the handler", function()
+  local problem <const> = "lio: error in GET /: the handler of GET / (%s:%d): res.code must be an integer from 200 to "
+    .. "599, got %s\nstack traceback:"
+  for code, handler in pairs {
+    ["600"] = function(_, res) res.code = 600 end,
+    ['"x"'] = function(_, res) res.code = "x" end,
+    ["199"] = function(_, res) res.code = 199 res:write "body" end,
+    ["1.5"] = function(_, res) res.code = 1.5 return function() return nil end end,
+  } do
+    local r, log = failing(handler)
+    t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" })
+    local at = debug.getinfo(handler, "S")
+    t.ok(log:find(problem:format(at.short_src, at.linedefined, code), 1, true), log)
+  end
+end)
+
+t.test("a wrong status is an error that names the argument, and shows a string in quotes", function()
+  for problem, handler in pairs {
+    ['bad argument #1 to \'status\' (integer from 200 to 599 expected, got "404")'] = function(_, res)
+      res:status "404"
+    end,
+    ["bad argument #1 to 'status' (integer from 200 to 599 expected, got nil)"] = function(_, res) res:status() end,
+    ["bad argument #2 to 'redirect' (integer from 200 to 599 expected, got 99)"] = function(_, res)
+      res:redirect("/", 99)
+    end,
+  } do
+    local _, log = failing(handler)
+    t.ok(log:find("lio: error in GET /: tests/web_errors_test.lua:%d+: "), log)
+    t.ok(log:find(problem, 1, true), log)
+  end
+end)
+
 t.test("any value can be raised, and is described in the log", function()
   local cases = {
     { { 1 }, "error object is a table" },

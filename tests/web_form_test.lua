@@ -383,10 +383,30 @@ t.test("after the request its parts cannot be used, but files that were moved st
     return "x"
   end, form(part("f", "1", "a")))
   for _, call in ipairs { "read", "stream", "open", "keep" } do
-    t.raises(call .. ": the part is closed", kept[call], kept)
+    t.raises(call .. ": the part is closed, because its request has ended", kept[call], kept)
   end
   t.raises("move: the part is closed", kept.move, kept, "x")
   kept:close()
+end)
+
+-- Regression: the reason was the end of the request, which had not ended.
+t.test("the error of a closed part has the reason: part:close(), or a form that could not be read", function()
+  local begun
+  post(function(req)
+    local _, files = req:form()
+    files.f:close()
+    t.raises("part:read: the part is closed, because part:close%(%) was called", files.f.read, files.f)
+    t.raises("part:close: call it with a colon", files.f.close)
+    return "x"
+  end, form(part("f", "1", "a")))
+  post(function(req)
+    t.raises("no more", req.form, req, { on_file = function(one)
+      begun = one
+      error "no more"
+    end })
+    t.raises("part:read: the part is closed, because its form could not be read", begun.read, begun)
+    return "x"
+  end, form(part("f", "1", "a")))
 end)
 
 -- Regression: a hundred small files of one form kept a hundred descriptors open until the request ended.

@@ -267,6 +267,19 @@ t.test("a stream whose handler is killed ends, its hooks run, and its timer is f
   end)
 end)
 
+-- Regression: the error had the position of a line of the library.
+t.test("data that is not valid in JSON is an error at the line of the handler, which names the call", function()
+  local app, problem = web.new(), nil
+  app:get("/", function(_, res)
+    local events = res:sse()
+    problem = select(2, pcall(function() events:send { x = 0 / 0 } end))
+  end)
+  http.with(app, function(open)
+    t.eq(open():request("GET", "/").status, 200)
+    t.ok(problem:find "web_sse_test%.lua:%d+: events:send: data: cannot encode NaN", problem)
+  end)
+end)
+
 t.test("if a task that waits for the end of a stream is killed, another task may wait", function()
   local app, reasons = web.new(), {}
   app:get("/", function(_, res)

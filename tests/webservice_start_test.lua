@@ -93,6 +93,7 @@ test("the error for a wrong configuration names the field", [[
     { port = 0, cgi = { ["/:id"] = "cgi" } }, { port = 0, cgi = { x = "cgi", ["/x/"] = "cgi" } },
     { port = 0, tunnel = 3 }, { port = 0, options = { boddy = 1 } }, { port = 0, cgi = { x = "wrong" } },
     { port = 0, cgi = { x = "nothing" } }, { port = 0, cgi = { x = "parts|no" } }, { port = 0, cgi = { x = "broken" } },
+    { addr = "unix:" },
   } do
     say(why(web, "start", conf))
   end
@@ -117,6 +118,7 @@ test("the error for a wrong configuration names the field", [[
     "start: cgi['x']: cannot load 'nothing': ",
     "start: cgi['x']: cannot load 'parts|no': module 'parts.no' not found, and 'parts' has no field 'no'",
     "start: cgi['x']: cannot load 'broken': ",
+    "start: field 'addr' has no path after 'unix:'",
     "bad argument #1 to 'start' (table expected, got nil)",
   }
   local lines = kit.lines(out)

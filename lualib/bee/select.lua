@@ -2,6 +2,7 @@
 -- `event_add` replaces a registration, `event_del` always returns true, and a closed selector may be used again.
 
 local lio = require "lio"
+local misuse = require "lio.misuse"
 local object = require "bee.object"
 
 local dressed = object("bee.select", {
@@ -19,7 +20,8 @@ local M = {
 
 -- `select.create([max_events])` returns a selector, or nil, message, code.
 function M.create(max_events)
-  local selector, message, code = lio.create(max_events)
+  local ok, selector, message, code = pcall(lio.create, max_events)
+  if not ok then misuse.relay("create", selector) end
   if not selector then return nil, message, code end
   return dressed(selector)
 end

@@ -36,6 +36,18 @@ local function level_of_program()
   end
 end
 
+-- `shown(value)` returns a value in the form in which messages show it.
+function M.shown(value)
+  local kind = type(value)
+  if kind == "string" then
+    if #value > 40 then value = value:sub(1, 40) .. "…" end
+    return '"' .. value:gsub("[%c\127]", "?") .. '"'
+  end
+  if kind == "number" then return value ~= value and "nan" or tostring(value) end
+  if kind == "boolean" or kind == "nil" then return tostring(value) end
+  return "a " .. kind
+end
+
 -- `raise(message)`: raises an error at the program's line.
 function M.raise(message)
   error(message, level_of_program())
@@ -64,12 +76,16 @@ function M.check(call, index, value, kind)
   if type(value) ~= kind then M.argument(call, index, kind, value) end
 end
 
+-- `is_callable(value)` returns whether a value is a function or has `__call`.
+function M.is_callable(value)
+  if type(value) == "function" then return true end
+  local meta = getmetatable(value)
+  return type(meta) == "table" and meta.__call ~= nil
+end
+
 -- `check_function(call, index, value)`: raises unless the argument is a function or has `__call`.
 function M.check_function(call, index, value)
-  if type(value) == "function" then return end
-  local meta = getmetatable(value)
-  if type(meta) == "table" and meta.__call then return end
-  M.argument(call, index, "function", value)
+  if not M.is_callable(value) then M.argument(call, index, "function", value) end
 end
 
 -- Raises the error message of a C function. The name of the call replaces the name of the function.
@@ -86,12 +102,17 @@ function M.relay(call, err)
   raise_renamed(call, err)
 end
 
+-- `without_position(err)` returns an error as a string, without the position at its beginning.
+function M.without_position(err)
+  return (tostring(err):gsub("^[^\n]-:%d+: ", "", 1))
+end
+
 -- `rename(call, f, …)` returns the results of `f`. Errors of `f` are raised with the name of the call, at the program's
 -- line.
 function M.rename(call, f, ...)
   local results = table.pack(pcall(f, ...))
   if results[1] then return table.unpack(results, 2, results.n) end
-  raise_renamed(call, (tostring(results[2]):gsub("^[^\n]-:%d+: ", "", 1)))
+  raise_renamed(call, M.without_position(results[2]))
 end
 
 -- Maps each kind of object that calls accept to the names of its metatables.
@@ -138,6 +159,12 @@ end
 -- `check_optional_seconds(call, index, value)`: like `check_seconds`, but accepts nil.
 function M.check_optional_seconds(call, index, value)
   if value ~= nil then M.check_seconds(call, index, value) end
+end
+
+-- `check_address(call, value)`: raises unless the first argument of a call is a string; "unix:" needs a path.
+function M.check_address(call, value)
+  if type(value) ~= "string" then M.argument(call, 1, "address", value) end
+  if value == "unix:" then M.bad(call, 1, "a path expected after 'unix:'") end
 end
 
 -- `check_port(call, index, value)`: raises unless the argument is an integer from 0 to 65535.

@@ -8,7 +8,30 @@
 -- message, partial, code`, and other calls `nil, message, code`; but `listen`, `accept`, `connect`, `udp` and `wrap`
 -- return `false, message, code`, as in the package from which this API comes.
 
+local misuse = require "lio.misuse"
+
 local M = {}
+
+local SELECTORS <const> = { ["lio.selector"] = true, ["bee.select"] = true, ["bee.epoll"] = true }
+local TIMERS <const> = { ["lio.timers"] = true }
+-- The fields of a scheduler that are functions, and whether they are required.
+local OF_SCHEDULER <const> = {
+  wait = true, wakeup = true, fork = true, start = false, on_abandon = false, on_stop = false, check = false,
+}
+
+local function check_new(selector, scheduler)
+  if not misuse.is_named(selector, SELECTORS) then misuse.argument("new", 1, "selector", selector) end
+  misuse.check("new", 2, scheduler, "table")
+  if scheduler.timers ~= nil and not misuse.is_named(scheduler.timers, TIMERS) then
+    misuse.bad("new", 2, "field 'timers' must be a result of timer.new, got " .. misuse.shown(scheduler.timers))
+  end
+  for name, is_required in pairs(OF_SCHEDULER) do
+    local value = scheduler[name]
+    if (value or is_required) and not misuse.is_callable(value) then
+      misuse.bad("new", 2, ("field '%s' must be a function, got %s"):format(name, misuse.shown(value)))
+    end
+  end
+end
 
 -- `net.new(selector, scheduler)` returns the calls of this module for one VM, whose main loop calls `step` of the
 -- result. The scheduler has `wait(token)`, `wakeup(token, …)`, which returns true if a task waited, `fork(f, …)` and
@@ -19,13 +42,14 @@ local M = {}
 --   `on_stop(f, waits_for)` as in `lio.loop`
 --   `check(call, …)`        raises if nothing runs the loop; `call:format(…)` is the name of the call
 function M.new(selector, scheduler)
+  check_new(selector, scheduler)
   return require("lio.net.driver").new(selector, scheduler).net
 end
 
 -- `net.use(net)`: copies the functions of an instance into this module. The module's field `instance` becomes the
 -- instance itself.
 function M.use(net)
-  if type(net) ~= "table" then require("lio.misuse").argument("use", 1, "instance of lio.net", net) end
+  misuse.check("use", 1, net, "table")
   for name, f in pairs(net) do
     if type(f) == "function" then M[name] = f end
   end

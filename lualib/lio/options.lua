@@ -22,10 +22,7 @@ M.is_false = rule("false", function(value) return value == false end)
 M.string = of_type("string", "a string")
 M.any_number = of_type("number", "a number")
 M.table = of_type("table", "a table")
-M.callable = rule("a function", function(value)
-  local meta = getmetatable(value)
-  return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil
-end)
+M.callable = rule("a function", misuse.is_callable)
 M.seconds = rule("a positive number of seconds", function(value)
   return type(value) == "number" and value > 0
 end)
@@ -121,23 +118,13 @@ function M.nearest(name, rules)
   if best and best_distance <= math.max(#best // 3, 1) and best_distance < #best then return best end
 end
 
--- Returns a value in the form in which messages show it.
-local function shown(value)
-  local kind = type(value)
-  if kind == "string" then
-    if #value > 40 then value = value:sub(1, 40) .. "…" end
-    return '"' .. value:gsub("[%c\127]", "?") .. '"'
-  end
-  if kind == "number" then return value ~= value and "nan" or tostring(value) end
-  if kind == "boolean" then return tostring(value) end
-  return "a " .. kind
-end
-
 -- `unknown(call, name, rules [, what])`: raises an error for a name that is not in the rules, and suggests a similar
 -- name.
 function M.unknown(call, name, rules, what)
   what = what or "option"
-  if type(name) ~= "string" then misuse.raise(("%s: %s names are strings, got %s"):format(call, what, shown(name))) end
+  if type(name) ~= "string" then
+    misuse.raise(("%s: %s names are strings, got %s"):format(call, what, misuse.shown(name)))
+  end
   local near = M.nearest(name, rules)
   local hint = near and (" (did you mean '%s'?)"):format(near) or ""
   misuse.raise(("%s: %s '%s' is unknown%s"):format(call, what, name, hint))
@@ -145,7 +132,7 @@ end
 
 -- `wrong(call, name, wanted, value [, what])`: raises an error for the value of an option.
 function M.wrong(call, name, wanted, value, what)
-  misuse.raise(("%s: %s '%s' must be %s, got %s"):format(call, what or "option", name, wanted, shown(value)))
+  misuse.raise(("%s: %s '%s' must be %s, got %s"):format(call, what or "option", name, wanted, misuse.shown(value)))
 end
 
 -- The result of `check` for callers without options. It must not be changed.

@@ -10,6 +10,8 @@ local options = require "lio.options"
 local tunnels = require "lio.webservice.tunnel"
 local web = require "lio.webserver"
 
+local without_position <const> = misuse.without_position
+
 local M = {}
 
 local state = "off"
@@ -39,23 +41,30 @@ local FIELDS <const> = {
   options = options.table,
 }
 
+local function check_fields(call, conf)
+  misuse.check(call:match "%w+$", 1, conf, "table")
+  options.check(call, 1, conf, FIELDS, "field")
+end
+
 local function check(conf)
-  misuse.check("start", 1, conf, "table")
-  options.check("start", 1, conf, FIELDS, "field")
+  check_fields("start", conf)
   if conf.tunnel and conf.mode ~= "redirect" then
     misuse.raise "start: field 'tunnel' needs mode = \"redirect\""
   end
-  local is_unix = conf.addr and conf.addr:find "^unix:."
+  local is_unix = conf.addr and conf.addr:find "^unix:"
+  if is_unix and #conf.addr == #"unix:" then misuse.raise "start: field 'addr' has no path after 'unix:'" end
   if not (is_unix or conf.port) then misuse.raise "start: field 'port' is missing" end
 end
 
 -- The app ----------------------------------------------------------------------------------------------
 
+-- The functions below raise messages without a position and without the name of the call, which their caller adds.
+
 -- Returns the prefix for a path of the table `field`: "/x" for "/x", "x" and "/x/"; "" for the root.
 local function prefix_of(field, path)
   local prefix = path:gsub("^/*", "/"):gsub("/+$", "")
   if prefix:find "[:*{}%z%?#]" then
-    error(("start: %s['%s']: a path without ':', '*', '{', '}', '?' and '#' expected"):format(field, path), 0)
+    error(("%s['%s']: a path without ':', '*', '{', '}', '?' and '#' expected"):format(field, path), 0)
   end
   return prefix
 end
@@ -64,7 +73,7 @@ end
 -- entry.
 local function claim(owners, prefix, owner)
   if owners[prefix] then
-    error(("start: %s and %s are for the same path"):format(owners[prefix], owner), 0)
+    error(("%s and %s are for the same path"):format(owners[prefix], owner), 0)
   end
   owners[prefix] = owner
 end
@@ -73,7 +82,7 @@ end
 local function add_folder(app, prefix, owner, text)
   local folder = text:gsub("^localfs:", "")
   local ok, message = pcall(app.static, app, prefix == "" and "/" or prefix, folder, { list = true })
-  if not ok then error(("start: %s: %s"):format(owner, tostring(message)), 0) end
+  if not ok then error(("%s: %s"):format(owner, without_position(message)), 0) end
 end
 
 local function add_cgi(app, prefix, module)
@@ -83,10 +92,9 @@ local function add_cgi(app, prefix, module)
   app:any(prefix .. "/*rest", handler)
 end
 
--- `app(conf)` returns the `lio.webserver` app that `start` serves. For programs that listen themselves.
-function M.app(conf)
+local function new_app(conf)
   local ok, app = pcall(web.new, conf.options)
-  if not ok then error("start: field 'options': " .. tostring(app), 0) end
+  if not ok then error("field 'options': " .. without_position(app), 0) end
   local owners = {}
   for path, text in pairs(conf.cgi or {}) do
     local prefix = prefix_of("cgi", path)
@@ -102,6 +110,14 @@ function M.app(conf)
     claim(owners, "", "home")
     add_folder(app, "", "home", conf.home)
   end
+  return app
+end
+
+-- `app(conf)` returns the `lio.webserver` app that `start` serves. For programs that listen themselves.
+function M.app(conf)
+  check_fields("webservice.app", conf)
+  local ok, app = pcall(new_app, conf)
+  if not ok then misuse.raise("webservice.app: " .. tostring(app)) end
   return app
 end
 
@@ -140,7 +156,8 @@ end
 
 local function start(conf)
   check(conf)
-  local app = M.app(conf)
+  local ok, app = pcall(new_app, conf)
+  if not ok then error("start: " .. tostring(app), 0) end
   grace = app.settings.grace
   local run = conf.mode == "redirect" and start_redirect or start_direct
   local url, port = run(app, conf)

@@ -12,23 +12,43 @@ local M = {
 -- Maps a coroutine of `create` or `wrap` to the last task that has resumed it; to true before the first resume.
 local tasks = setmetatable({}, { __mode = "k" })
 
--- `create(f)`: returns a coroutine.
-function M.create(f)
+local function check_function(call, f)
+  if type(f) == "function" then return end
+  error(("bad argument #1 to '%s' (function expected, got %s)"):format(call, type(f)), 3)
+end
+
+local function check_coroutine(call, co)
+  if type(co) == "thread" then return end
+  error(("bad argument #1 to '%s' (coroutine expected, got %s)"):format(call, type(co)), 3)
+end
+
+local function new(f)
   local co = coroutine.create(f)
   tasks[co] = true
   return co
 end
 
+-- `create(f)`: returns a coroutine.
+function M.create(f)
+  check_function("create", f)
+  return new(f)
+end
+
 -- `resume(co, …)`: like `coroutine.resume`. While `co` waits, this call waits too, and no other coroutine can resume
 -- `co`.
 function M.resume(co, ...)
-  if tasks[co] and coroutine.status(co) == "suspended" then tasks[co] = this_task() or true end
+  if not tasks[co] then
+    check_coroutine("resume", co)
+  elseif coroutine.status(co) == "suspended" then
+    tasks[co] = this_task() or true
+  end
   return coroutine.resume(co, ...)
 end
 
 -- `wrap(f)`: creates a coroutine. Returns a function that resumes the coroutine and raises its errors.
 function M.wrap(f)
-  local co = M.create(f)
+  check_function("wrap", f)
+  local co = new(f)
   local function check(ok, ...)
     if ok then return ... end
     error((...), 0)
@@ -40,6 +60,7 @@ end
 
 -- `status(co)`: like `coroutine.status`, but returns "blocked" for a coroutine that waits.
 function M.status(co)
+  check_coroutine("status", co)
   local status = coroutine.status(co)
   return status == "waiting" and "blocked" or status
 end
@@ -47,7 +68,8 @@ end
 -- `thread([co])`: returns the task in which `co` (default: the running coroutine) was last resumed, and whether `co`
 -- itself is a task.
 function M.thread(co)
-  co = co or coroutine.running()
+  if co == nil then co = coroutine.running() end
+  check_coroutine("thread", co)
   local task = tasks[co]
   if task == true then return co, false end
   if task then return task, false end
@@ -56,6 +78,9 @@ end
 
 -- `close(co)`: like `coroutine.close`.
 function M.close(co)
+  -- Since Lua 5.5, the default is the running coroutine.
+  if co == nil and _VERSION ~= "Lua 5.4" then co = coroutine.running() end
+  check_coroutine("close", co)
   tasks[co] = nil
   return coroutine.close(co)
 end

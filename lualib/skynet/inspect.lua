@@ -121,7 +121,7 @@ end
 -- to it.
 function M.term(addr)
   local id = require "skynet.message".address(addr, "term")
-  core.fail_calls(id, ("{service:%d} is dead"):format(id))
+  require "lio.misuse".rename("term", core.fail_calls, id, ("{service:%d} is dead"):format(id))
   local response = package.loaded["skynet.response"]
   if response then response.forget(id) end
 end

@@ -6,15 +6,36 @@ local M = {}
 
 local ROOT <const> = 1
 
+-- Loads the module only when a check fails.
+local function misuse() return require "lio.misuse" end
+
+local function check_name(call, name)
+  if type(name) == "string" then return end
+  misuse().raise(("%s: a service's name expected, got %s"):format(call, misuse().shown(name)))
+end
+
+-- Returns the results of a request to root. Root's errors are raised unchanged, others at the program's line.
+local function results(call, ok, ...)
+  if ok then return ... end
+  local err = ...
+  if type(err) ~= "string" or err:find "^{service:" then error(err, 0) end
+  misuse().relay(call, (err:gsub("call: cannot wait", call .. ": cannot wait", 1)))
+end
+
+-- Sends root a request on behalf of a call. The callers do not use a tail call, so that the traceback of an error
+-- contains their names.
+local function ask_root(call, ...)
+  return results(call, pcall(ltask.call, ROOT, ...))
+end
+
 -- Creates a service from a file on the service path. If there is no such file, passes the name to the scheduler, which
 -- has embedded services, or raises an error that lists the files it has tried.
-local function spawn(is_unique, name, ...)
-  if type(name) ~= "string" then
-    error(("a service's name expected, got %s"):format(type(name)), 3)
-  end
-  local file = package.searchpath(name, ltask.call(ROOT, "servicepath"))
-  if not file then return ltask.call(ROOT, is_unique and "uniqueservice" or "spawn", name, ...) end
-  return ltask.call(ROOT, "spawn_service", {
+local function spawn(call, name, ...)
+  local is_unique <const> = call == "uniqueservice"
+  check_name(call, name)
+  local file = package.searchpath(name, ask_root(call, "servicepath"))
+  if not file then return ask_root(call, is_unique and "uniqueservice" or "spawn", name, ...) end
+  return ask_root(call, "spawn_service", {
     name = name,
     unique = is_unique,
     source = "return require 'skynet.boot'.run(...)",
@@ -26,21 +47,22 @@ end
 -- `newservice(name, …)`: creates a service, whose file gets the other arguments. Returns the service's address when its
 -- start function has returned. Raises the error of its file or start function.
 function M.newservice(name, ...)
-  return spawn(false, name, ...)
+  return (spawn("newservice", name, ...))
 end
 
 -- `uniqueservice([true, ]name, …)`: returns the address of the unique service of that name. Creates it if there is
 -- none.
 function M.uniqueservice(name, ...)
-  if name == true then return spawn(true, ...) end
-  return spawn(true, name, ...)
+  if name == true then return (spawn("uniqueservice", ...)) end
+  return (spawn("uniqueservice", name, ...))
 end
 
 -- `queryservice([true, ]name)`: waits until a service has that name, and returns its address.
 function M.queryservice(...)
   local name, other = ...
   if name == true then name = other end
-  return ltask.call(ROOT, "queryservice", name)
+  check_name("queryservice", name)
+  return (ask_root("queryservice", "queryservice", name))
 end
 
 -- `kill(addr)`: makes a service quit. Returns false if there is no such service, or it was killed before.

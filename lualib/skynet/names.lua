@@ -66,17 +66,28 @@ function M.resolve(addr)
   return digits and tonumber(digits, 16)
 end
 
--- `getenv(key)`: returns the string that the configuration or `setenv` has set for the key, or nil.
-function M.getenv(key)
+local function check_key(call, key)
+  if type(key) == "string" or math.type(key) == "integer" then return end
+  error(("bad argument #1 to '%s' (string expected, got %s)"):format(call, type(key)), 3)
+end
+
+local function get(key)
   local config = package.loaded["skynet.env"]
   local value = config and config[key]
   if value ~= nil then return value end
   return ask("getenv", key)
 end
 
+-- `getenv(key)`: returns the string that the configuration or `setenv` has set for the key, or nil.
+function M.getenv(key)
+  check_key("getenv", key)
+  return get(key)
+end
+
 -- `setenv(key, value)`: sets a value for all services. Raises if the key has a value.
 function M.setenv(key, value)
-  if M.getenv(key) ~= nil then error(("setenv: the key '%s' is set already"):format(tostring(key)), 2) end
+  check_key("setenv", key)
+  if get(key) ~= nil then error(("setenv: the key '%s' is set already"):format(tostring(key)), 2) end
   ask("setenv", key, tostring(value))
 end
 

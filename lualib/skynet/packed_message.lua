@@ -6,19 +6,37 @@
 local ltask = require "ltask"
 local core = require "ltask.core"
 
+local pack <const>, remove <const>, bytes <const>, pcall <const> = ltask.pack, ltask.remove, core.bytes, pcall
+
 local M = {}
 
 -- Returns the bytes of a message, and frees the message.
 local function take_bytes(msg, sz)
-  local ok, text = pcall(core.bytes, msg, sz)
-  ltask.remove(msg, sz)
+  local ok, text = pcall(bytes, msg, sz)
+  remove(msg, sz)
   if not ok then error(text, 0) end
   return text
 end
 
+-- The message that `pack_bytes` has made and `packstring` has not freed yet.
+local packed, size
+
+local function pack_bytes(...)
+  packed, size = pack(...)
+  return bytes(packed, size)
+end
+
 -- `packstring(…)`: packs the values into a string, for `unpack` in this process.
 function M.packstring(...)
-  return take_bytes(ltask.pack(...))
+  local ok, text = pcall(pack_bytes, ...)
+  local msg, sz = packed, size
+  packed = nil
+  if msg then remove(msg, sz) end
+  if ok then return text end
+  -- An error of a table's `__pairs` is raised unchanged.
+  local problem = type(text) == "string" and text:match "Unsupport type %w+ to serialize$"
+  if problem then require "lio.misuse".raise(problem) end
+  error(text, 0)
 end
 
 -- `trash(msg, sz)`: frees a message of `pack`. Ignores strings and nil.

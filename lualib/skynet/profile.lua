@@ -19,16 +19,23 @@ local function now(call)
   return seconds
 end
 
+local function check_coroutine(call, co)
+  if type(co) == "thread" then return end
+  error(("bad argument #1 to '%s' (coroutine expected, got %s)"):format(call, type(co)), 3)
+end
+
 -- `start([co])`: begins to measure a coroutine, by default the running coroutine. Raises if it is measured already.
 function M.start(co)
-  co = co or coroutine.running()
+  if co == nil then co = coroutine.running() end
+  check_coroutine("start", co)
   if began[co] then error("start: this coroutine is measured already; stop comes first", 2) end
   began[co] = now "start"
 end
 
 -- `stop([co])`: ends the measurement. Returns the CPU seconds since `start`, without waits.
 function M.stop(co)
-  co = co or coroutine.running()
+  if co == nil then co = coroutine.running() end
+  check_coroutine("stop", co)
   local from = began[co]
   if not from then error("stop: this coroutine is not measured; start comes first", 2) end
   local seconds = (paused[co] or now "stop") - from
@@ -47,6 +54,8 @@ function M.resume(co, ...)
   if from then
     began[co] = began[co] + task.busy() - from
     paused[co] = nil
+  else
+    check_coroutine("resume", co)
   end
   return pause(co, coroutine.resume(co, ...))
 end
@@ -55,6 +64,9 @@ M.resume_co = M.resume
 
 -- `wrap(f)`: creates a coroutine. Returns a function that resumes the coroutine and raises its errors.
 function M.wrap(f)
+  if type(f) ~= "function" then
+    error(("bad argument #1 to 'wrap' (function expected, got %s)"):format(type(f)), 2)
+  end
   local co = coroutine.create(f)
   local function check(ok, ...)
     if ok then return ... end

@@ -26,7 +26,7 @@ local SHARED_OPTIONS <const> = {
   decode = options.boolean,
   headers = options.table,
   proxy = options.either(options.string, options.is_false),
-  socket = options.string,
+  socket = options.rule("a path", function(value) return type(value) == "string" and value ~= "" end),
 }
 
 local REQUEST_OPTIONS <const> = {

@@ -53,7 +53,7 @@ local function connect_ip(driver, addr, port, opts)
 end
 
 local function connect(driver, addr, port, opts)
-  if type(addr) ~= "string" then misuse.argument("connect", 1, "address", addr) end
+  misuse.check_address("connect", addr)
   local path = addr:match("^unix:(.+)$")
   if not path then misuse.check_port("connect", 2, port) end
   opts = check_options(opts)

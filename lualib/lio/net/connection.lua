@@ -238,7 +238,8 @@ function M.install(driver)
   -- `wrap(socket)` returns a connection that takes over `socket`, a connected `lio.socket`, or `false, message, code`.
   function net.wrap(s)
     misuse.check_kind("wrap", s, "socket")
-    local c, message, code = stream.new(driver.selector, s)
+    local ok, c, message, code = pcall(stream.new, driver.selector, s)
+    if not ok then misuse.relay("wrap", (tostring(c):gsub("^bad argument #2", "bad argument #1"))) end
     if not c then return false, message, code end
     return M.adopt(driver, c)
   end

@@ -41,7 +41,7 @@ local function is_file(path)
 end
 
 local function check_address(call, addr, port)
-  if type(addr) ~= "string" then misuse.argument(call, 1, "address", addr) end
+  misuse.check_address(call, addr)
   if not unix_path(addr) then misuse.check_port(call, 2, port) end
 end
 

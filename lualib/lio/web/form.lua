@@ -7,8 +7,9 @@ local handler_error = require "lio.web.handler_error"
 local http = require "lio.http"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
-local new_part <const> = require "lio.web.form_part".new
+local parts = require "lio.web.form_part"
 
+local close_part <const>, new_part <const> = parts.close, parts.new
 local native <const> = http.request
 
 local M = {}
@@ -179,7 +180,7 @@ local function multipart(exchange, chosen, kind, body)
   exchange.form, exchange.needs_cleanup = self, true
   local ok, values, files = xpcall(read_parts, handler_error.catch, self)
   if ok then return values, files end
-  self:close()
+  self:close "because its form could not be read"
   local err = handler_error.as_caught(values)
   local value = err.value
   if getmetatable(value) == Refusal then return nil, value.reason, value.status end
@@ -196,9 +197,10 @@ local function urlencoded(req, exchange, chosen)
   return nil, "the form has too many fields", 413
 end
 
--- Frees the temporary files. Called at the end of the request; idempotent.
-function Form:close()
-  for _, part in ipairs(self.files) do part:close() end
+-- Frees the temporary files. Called at the end of the request; idempotent. `reason` is for the errors of later calls;
+-- by default, the request has ended.
+function Form:close(reason)
+  for _, part in ipairs(self.files) do close_part(part, reason or "because its request has ended") end
 end
 
 -- `read(req, exchange, opts, kind, body)` reads the form of a request. Returns fields, files; or nil, reason, status.

@@ -68,9 +68,13 @@ function M.new(form, name, filename, headers)
   }, Part)
 end
 
-local function check_open(part, call)
+local function check_self(part, call)
   if getmetatable(part) ~= Part then misuse.no_colon("part", call) end
-  if part.closed then misuse.raise(("part:%s: the part is closed, because its request has ended"):format(call)) end
+end
+
+local function check_open(part, call)
+  check_self(part, call)
+  if part.closed then misuse.raise(("part:%s: the part is closed, %s"):format(call, part.closed)) end
 end
 
 -- `part:keep()`: stores a part that is being received in a temporary file. Returns part. Raises if the form is refused.
@@ -176,10 +180,16 @@ function Part:move(path, opts)
   return true
 end
 
+-- `close(part, reason)`: deletes the temporary file. `reason` completes the error of later calls. Idempotent.
+function M.close(part, reason)
+  part.closed = part.closed or reason
+  if part.file then part.file:close() end
+end
+
 -- `part:close()`: deletes the temporary file, also before the request ends. Idempotent.
 function Part:close()
-  self.closed = true
-  if self.file then self.file:close() end
+  check_self(self, "close")
+  M.close(self, "because part:close() was called")
 end
 
 -- The metatable of parts.

@@ -51,19 +51,27 @@ local function location_of(f)
   return info.what == "C" and "" or (" (%s:%d)"):format(info.short_src, info.linedefined)
 end
 
--- Raises for values that have none of the FORMS. The arguments are those of `set_result`.
-local function refuse(res, role, f, ...)
+-- Returns a description of a function that returns results: what it is and where it is defined. The arguments are those
+-- of `set_result`.
+local function describe(res, role, f)
   local req = res.request
   local entry = exchanges.app_server_of(res).app.entries[http.head.route(req)]
+  if not f and entry then role = ("%s of %s %s"):format(role, req.method, entry.pattern) end
+  return ("the %s%s"):format(role, location_of(f or entry and entry.origin))
+end
+
+-- Returns a description of the handler of a response's request.
+local function describe_handler(res) return describe(res, "handler", nil) end
+
+-- Raises for values that have none of the FORMS. The arguments are those of `set_result`.
+local function refuse(res, role, f, ...)
   local values, shown = table.pack(...), {}
   while values[values.n] == nil do values.n = values.n - 1 end
   for index = 1, values.n do
     local value = values[index]
     shown[index] = rawequal(value, res) and "res" or type(value) == "number" and tostring(value) or type(value)
   end
-  if not f and entry then role = ("%s of %s %s"):format(role, req.method, entry.pattern) end
-  error(("the %s%s returned (%s); expected %s"):format(
-    role, location_of(f or entry and entry.origin), table.concat(shown, ", "), FORMS), 0)
+  error(("%s returned (%s); expected %s"):format(describe(res, role, f), table.concat(shown, ", "), FORMS), 0)
 end
 
 local function set_headers(res, headers)
@@ -121,4 +129,4 @@ function Response:set_refusal()
   end
 end
 
-return { set_result = set_result }
+return { set_result = set_result, describe_handler = describe_handler }

@@ -17,17 +17,17 @@ local JSON <const> = "application/json"
 
 -- Status and header fields ---------------------------------------------------------------------------
 
-local function set_status(res, call, n)
+local function set_status(res, call, index, n)
   check_open(res, call)
   if math.type(n) ~= "integer" or n < 200 or n > 599 then
-    misuse.raise(("res:%s: status: must be an integer from 200 to 599, not %s"):format(call, tostring(n)))
+    misuse.bad(call, index, ("integer from 200 to 599 expected, got %s"):format(misuse.shown(n)))
   end
   res.code = n
 end
 
 -- `res:status(n)`: sets the status, an integer from 200 to 599. Returns res.
 function Response:status(n)
-  set_status(self, "status", n)
+  set_status(self, "status", 1, n)
   return self
 end
 
@@ -144,7 +144,7 @@ end
 
 -- `res:redirect(url [, status = 302])`: sets the response to a redirect. Returns res.
 function Response:redirect(url, status)
-  set_status(self, "redirect", status or 302)
+  set_status(self, "redirect", 2, status or 302)
   misuse.check("redirect", 1, url, "string")
   replace_field(self, "redirect", "Location", url)
   self.body = ""

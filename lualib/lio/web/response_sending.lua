@@ -5,12 +5,13 @@
 local classes = require "lio.web.response_class"
 local exchanges = require "lio.web.exchange"
 local misuse = require "lio.misuse"
-local set_result <const> = require("lio.web.handler_result").set_result
+local results = require "lio.web.handler_result"
 local native <const> = require("lio.http").request
 
 local exchange_of <const>, existing_exchange <const> = exchanges.of, exchanges.existing
 local check_self <const>, check_open <const> = classes.check_self, classes.check_open
 local Response <const> = classes.Response
+local set_result <const>, describe_handler <const> = results.set_result, results.describe_handler
 local type <const> = type
 
 local TEXT <const> = "text/plain; charset=utf-8"
@@ -33,6 +34,12 @@ local function run_head_hooks(res, body)
   for index = #hooks, 1, -1 do hooks[index](res, body) end
 end
 
+-- Raises for a status in the field `code` that cannot be sent.
+local function refuse_code(res)
+  error(("%s: res.code must be an integer from 200 to 599, got %s"):format(
+    describe_handler(res), misuse.shown(res.code)), 0)
+end
+
 -- Sends the head of a response whose body follows in pieces.
 local function begin(res)
   native.record_effect(res.request, true)
@@ -40,6 +47,7 @@ local function begin(res)
   local code = res.code or 200
   res.sent_code = code
   res.framing, res.unwritten = native.begin_body(res.request, code, content_type_of(res))
+  if not res.framing then refuse_code(res) end
 end
 M.begin = begin
 
@@ -167,7 +175,10 @@ function Response:finish(...)
   end
   self.sent_code = code
   local sent = native.respond(self.request, code, content_type_of(self), body)
-  if sent ~= true then exchange_of(self):send(body, sent) end
+  if sent ~= true then
+    if sent == nil then refuse_code(self) end
+    exchange_of(self):send(body, sent)
+  end
 end
 
 -- `res:sent()` returns the status (nil if no response was sent), the number of bytes of the body that were sent, and

@@ -34,6 +34,12 @@ local function one_line(value, name)
   return value
 end
 
+local function encoded(data)
+  local ok, text = pcall(require("lio.json").encode, data)
+  if not ok then misuse.raise("events:send: data: " .. tostring(text):gsub("^json: ", "")) end
+  return text
+end
+
 local function write(self, text)
   if self.closed then return nil, "closed" end
   local ok = self.res:write(text)
@@ -57,7 +63,7 @@ function Events:send(data, event, id, retry)
     end
     parts[#parts + 1] = "retry: " .. retry .. "\n"
   end
-  if type(data) == "table" then data = require("lio.json").encode(data) end
+  if type(data) == "table" then data = encoded(data) end
   if data ~= nil then
     if type(data) ~= "string" and type(data) ~= "number" then
       misuse.raise("events:send: data must be a string, a number or a table, not a " .. type(data))

@@ -35,10 +35,10 @@ end
 function M.load(prefix, text)
   local ok, module = pcall(find, text)
   if not ok then
-    error(("start: cgi['%s']: cannot load '%s': %s"):format(prefix, text, tostring(module)), 0)
+    error(("cgi['%s']: cannot load '%s': %s"):format(prefix, text, tostring(module)), 0)
   end
   if type(module) ~= "table" then
-    error(("start: cgi['%s']: '%s' must be a table of functions, not a %s"):format(prefix, text, type(module)), 0)
+    error(("cgi['%s']: '%s' must be a table of functions, not a %s"):format(prefix, text, type(module)), 0)
   end
   return module
 end

@@ -128,8 +128,10 @@ pub(super) const CLEAR_FIELDS: Function = changing(Draft::clear);
 /// `request.drop_body_fields(req)`: removes the fields that describe a body.
 pub(super) const DROP_BODY_FIELDS: Function = changing(Draft::remove_body_fields);
 
-fn status(stack: &Stack) -> Result<u16, Fault> {
-    Ok(stack.integer_in(2, 200..=599, "status")? as u16)
+/// Reads the status at argument 2. Returns `None` for a value that is not a status: the field `code` of a response can
+/// have any value, and Lua code raises the error that names the field.
+fn status(stack: &Stack) -> Option<u16> {
+    stack.integer_in(2, 200..=599, "status").ok().map(|status| status as u16)
 }
 
 /// Reads the media type of a body at argument 3; if it is nil, the body has no media type.
@@ -138,33 +140,39 @@ fn media_type(stack: &Stack) -> Result<MediaType<'_>, Fault> {
 }
 
 /// `request.respond(req, status, media_type, body)`: responds. Returns true if the whole response is queued; otherwise
-/// the number of bytes of the body that are sent, and the caller has to send the rest. Raises if the response has
-/// begun.
+/// the number of bytes of the body that are sent, and the caller has to send the rest; nil for an invalid status.
+/// Raises if the response has begun.
 pub(super) const RESPOND: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
+    let Some(status) = status(call) else {
+        return Ok(Maybe(None));
+    };
     let body = if call.is_none(4) { Body::None } else { Body::Bytes(call.bytes(4)?) };
-    let response = Response { status: status(call)?, media_type: media_type(call)?, body };
+    let response = Response { status, media_type: media_type(call)?, body };
     let mut server = machine.server.borrow_mut();
     match server.respond(id, response, machine.clock()) {
-        Responded::Done => Ok(Either::One(true)),
-        Responded::Rest(sent) => Ok(Either::Other(sent as i64)),
+        Responded::Done => Ok(Maybe(Some(Either::One(true)))),
+        Responded::Rest(sent) => Ok(Maybe(Some(Either::Other(sent as i64)))),
         Responded::Late => Err(already_answered()),
     }
 });
 
 /// `request.begin_body(req, status, media_type)`: queues the head of a response whose body follows in pieces. Returns
 /// `"length"` and the length if a field has set Content-Length, `"chunked"`, `"close"` (HTTP/1.0: the body ends with
-/// the connection), or `"none"` if there is no body. Raises if the response has begun.
+/// the connection), or `"none"` if there is no body; nil for an invalid status. Raises if the response has begun.
 pub(super) const BEGIN_BODY: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
-    let (status, media_type) = (status(call)?, media_type(call)?);
+    let Some(status) = status(call) else {
+        return Ok(Maybe(None));
+    };
+    let media_type = media_type(call)?;
     let mut server = machine.server.borrow_mut();
-    Ok(match server.begin_body(id, status, media_type, machine.clock()).ok_or_else(already_answered)? {
+    Ok(Maybe(Some(match server.begin_body(id, status, media_type, machine.clock()).ok_or_else(already_answered)? {
         Framing::Length(length) => ("length", Some(length as i64)),
         Framing::Chunked => ("chunked", None),
         Framing::UntilClose => ("close", None),
         Framing::None => ("none", None),
-    })
+    })))
 });
 
 /// Returns the number of queued bytes, and whether the peer has failed.

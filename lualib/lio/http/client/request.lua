@@ -4,6 +4,7 @@
 
 local http = require "lio.http"
 local body_of <const> = require("lio.http.client.body").of
+local misuse = require "lio.misuse"
 local urls = require "lio.http.client.url"
 
 local check_field <const> = http.check_field
@@ -116,11 +117,13 @@ local function make_body(options, fields)
   count_bodies(options)
   if options.json ~= nil then
     fields:default("Content-Type", "application/json")
-    return body_of((require("lio.json").encode(options.json)))
+    local ok, text = pcall(require("lio.json").encode, options.json)
+    if not ok then error("option 'json': " .. tostring(text):gsub("^json: ", ""), 0) end
+    return body_of(text)
   end
   if options.form ~= nil then
     fields:default("Content-Type", "application/x-www-form-urlencoded")
-    return body_of(urls.encode(options.form))
+    return body_of(urls.encode(options.form, "form"))
   end
   return body_of(options.body)
 end
@@ -154,7 +157,7 @@ Request.__index = Request
 
 local function check_method(method)
   if type(method) ~= "string" or not method:find "^[%w!#$%%&'*+.^_`|~-]+$" then
-    error("method must be a token, not " .. tostring(method), 0)
+    error("method must be a token, not " .. misuse.shown(method), 0)
   end
   if method == "CONNECT" then error("method CONNECT makes a tunnel, which this client does not support", 0) end
   return method
@@ -174,7 +177,7 @@ local function url_of(options, base)
   if not url then return nil, message end
   local query = options.query
   if query == nil then return url end
-  if type(query) == "table" then query = urls.encode(query) end
+  if type(query) == "table" then query = urls.encode(query, "query") end
   if type(query) ~= "string" then error("query must be a string or a table, not " .. type(query), 0) end
   if query:find "%c" then error("query has a control character", 0) end
   return urls.with_query(url, query)

@@ -140,28 +140,29 @@ function M.resolve(base, reference)
   return build(base.scheme, host, path, query)
 end
 
-local function add_pair(parts, key, value)
+local function add_pair(parts, key, value, name)
   if type(value) ~= "string" and type(value) ~= "number" and type(value) ~= "boolean" then
-    error("the value of '" .. key .. "' must be a string, number, boolean or a list of them, not " .. type(value), 0)
+    error(("option '%s': the value of '%s' must be a string, number, boolean or a list of them, not %s"):format(
+      name, key, type(value)), 0)
   end
   parts[#parts + 1] = http.percent_encode(key) .. "=" .. http.percent_encode(tostring(value))
 end
 
--- `encode(values)` returns text such as `a=b&c=d`, sorted by key. A list adds one pair for each element. Raises for a
--- value that is not a string, a number, a boolean or a list of them.
-function M.encode(values)
+-- `encode(values, name)` returns text such as `a=b&c=d`, sorted by key. A list adds one pair for each element. Raises
+-- for a value that is not a string, a number, a boolean or a list of them. `name`: the option that has the values.
+function M.encode(values, name)
   local keys, parts = {}, {}
   for key in pairs(values) do
-    if type(key) ~= "string" then error("keys must be strings, not " .. type(key), 0) end
+    if type(key) ~= "string" then error(("option '%s': keys must be strings, not %s"):format(name, type(key)), 0) end
     keys[#keys + 1] = key
   end
   table.sort(keys)
   for _, key in ipairs(keys) do
     local value = values[key]
     if type(value) == "table" then
-      for _, one in ipairs(value) do add_pair(parts, key, one) end
+      for _, one in ipairs(value) do add_pair(parts, key, one, name) end
     else
-      add_pair(parts, key, value)
+      add_pair(parts, key, value, name)
     end
   end
   return table.concat(parts, "&")

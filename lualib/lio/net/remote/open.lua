@@ -31,8 +31,10 @@ Attempt.__close = Attempt.close
 -- Sends a request with a socket of this VM: the service takes over the socket's descriptor.
 local function give_socket(io, socket, name, ...)
   if type(socket) ~= "userdata" or not socket.detach then misuse.argument(name, 1, "socket", socket) end
-  local descriptor = socket:detach()
-  local ok, handle, message, code = pcall(ltask.call, io, name, descriptor, ...)
+  local ok, descriptor = pcall(socket.detach, socket)
+  if not ok then misuse.bad(name, 1, misuse.without_position(descriptor)) end
+  local handle, message, code
+  ok, handle, message, code = pcall(ltask.call, io, name, descriptor, ...)
   if not ok then
     require "lio.socket".fd(descriptor):close()
     return finish(io, false, handle)

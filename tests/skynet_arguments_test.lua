@@ -1,0 +1,132 @@
+-- The functions of the Skynet compatibility API with wrong arguments: none at all, and each wrong value in each
+-- position. A call either works or raises an error at its line, which names the function as it was called.
+--
+-- Not in the list: `call`, `send`, `rawcall`, `rawsend`, `ret`, `tostring`, `trash` and `wait`. They run for each
+-- message, and native code checks their arguments; its errors have the position of the library.
+--
+-- A service compiles each call from text, so that Lua knows the names, and runs it in a separate task.
+
+local t = require "tests.kit"
+local kit = require "tests.kit.skynet_system"
+
+-- The calls, with right arguments. `only`: the last position that gets wrong values. `waits`: the call may never
+-- return, and is killed then.
+local CALLS <const> = [[
+local CALLS <const> = {
+  { "skynet.newservice", "'other'", "1" }, { "skynet.uniqueservice", "'other'", "1" },
+  { "skynet.queryservice", "'other'", waits = true }, { "skynet.kill", "0" },
+  { "skynet.localname", "'.name'" }, { "skynet.name", "fresh_name", "peer" }, { "skynet.register", "fresh_name" },
+  { "skynet.getenv", "'key'" }, { "skynet.setenv", "fresh_name", "'value'" },
+  { "skynet.packstring", "1", "'x'" }, { "skynet.pack", "1", "'x'" },
+  { "skynet.unpack", "skynet.packstring(1)", only = 1 },
+  { "skynet.fork", "noop", "1" }, { "skynet.sleep", "0", waits = true }, { "skynet.wakeup", "{}" },
+  { "skynet.yield" }, { "skynet.timeout", "1000000", "noop" }, { "skynet.trace_timeout", "false" },
+  { "skynet.dispatch", "'lua'", "noop", only = 1 }, { "skynet.register_protocol", "{}" },
+  { "skynet.retpack", "1" }, { "skynet.response", "noop" },
+  { "skynet.context" }, { "skynet.ignoreret" }, { "skynet.self" }, { "skynet.address", "1" }, { "skynet.genid" },
+  { "skynet.error", "'x'" }, { "skynet.now" }, { "skynet.time" }, { "skynet.starttime" }, { "skynet.hpc" },
+  { "skynet.init", "noop" }, { "skynet.pcall", "noop" }, { "skynet.info_func", "noop" },
+  { "skynet.dispatch_unknown_request", "noop" }, { "skynet.dispatch_unknown_response", "noop" },
+  { "skynet.request", "{ peer, 'lua', 'echo' }" }, { "skynet.select", "{ { peer, 'lua', 'echo' } }", "1" },
+  { "skynet.traceproto", "'lua'", "false" }, { "skynet.tracetag" },
+  { "skynet.task", "'x'" }, { "skynet.killthread", "'none'" }, { "skynet.stat", "'cpu'" }, { "skynet.mqlen" },
+  { "skynet.endless" }, { "skynet.memlimit", "0" }, { "skynet.term", "999" },
+  { "co.create", "noop" }, { "co.wrap", "noop" }, { "co.resume", "new_co" }, { "co.status", "new_co" },
+  { "co.close", "new_co", ends = _VERSION ~= "Lua 5.4" }, { "co.thread", "new_co" },
+  { "profile.start", "new_co" }, { "profile.stop", "new_co" }, { "profile.wrap", "noop" },
+  { "profile.resume", "new_co" },
+}
+]]
+
+local WALK <const> = [[
+local task = require "lio.task"
+local WRONG <const> = {
+  "nil", "true", "-1", "2.5", "0/0", "1/0", "-1/0", "1e300", "math.maxinteger", "math.mininteger", "''", "'x'",
+  "'\\0\\255'", "{}", "{ x = 1 }", "{ 1, 'x' }", "noop", "new_co", "io.stdout",
+}
+local peer <const> = skynet.newservice "peer"
+local count, calls, problems = 0, 0, 0
+local FIXED <const> = {
+  skynet = skynet, peer = peer, co = require "skynet.coroutine", profile = require "skynet.profile",
+  noop = function(...) return ... end,
+}
+local function new_env()
+  return setmetatable({}, { __index = function(_, name)
+    if name == "fresh_name" then
+      count = count + 1
+      return ".name" .. count
+    end
+    if name == "new_co" then return coroutine.create(print) end
+    local value = FIXED[name]
+    if value == nil then return _G[name] end
+    return value
+  end })
+end
+local function problem(...)
+  problems = problems + 1
+  say("PROBLEM", ...)
+end
+local function judge(text, name, err)
+  local shown, named = tostring(err), "%f[%w_]" .. name .. "%f[^%w_]"
+  if type(err) == "string" then
+    if err:find "^program:1: Unsupport type %w+ to serialize$" then return end
+    if err:find "^program:1: " and err:find(named) then return end
+  -- Another service's error, with the line of the call in its traceback.
+  elseif type(err) == "table" and shown:find("program:1:", 1, true) and shown:find(named) then
+    if not err.message:find "^[^\n]-%.lua:%d+:" then return end
+  end
+  problem(text, type(err), (shown:gsub("\n.*", "")))
+end
+local function try(text, name, waits)
+  calls = calls + 1
+  local chunk = assert(load("local results = table.pack(" .. text .. ") return results", "=program", "t", new_env()))
+  local done, killed, waiter
+  local one = task.spawn(function()
+    local ok, err = pcall(chunk)
+    if killed then return end
+    if not ok then judge(text, name, err) end
+    done = true
+    if waiter then ltask.wakeup(waiter) end
+  end)
+  if not done and waits then
+    killed = true
+    return task.kill(one)
+  elseif not done then
+    waiter = {}
+    ltask.timeout(1000, function() if not done then ltask.wakeup(waiter) end end)
+    ltask.wait(waiter)
+    if not done then problem(text, "waits for ever") end
+  end
+end
+for _, one in ipairs(CALLS) do
+  local call, right = one[1], { table.unpack(one, 2) }
+  local name = call:match "[%w_]+$"
+  try(("%s(%s)"):format(call, table.concat(right, ", ")), name, one.waits)
+  try(call .. "()", name, one.waits or one.ends)
+  for at = 1, one.only or math.max(#right, 1) do
+    for _, wrong in ipairs(WRONG) do
+      local args = table.move(right, 1, #right, 1, {})
+      args[at] = wrong
+      try(("%s(%s)"):format(call, table.concat(args, ", ")), name, one.waits)
+    end
+  end
+end
+say("END", calls, problems)
+]]
+
+kit.test("a wrong argument of skynet is accepted or an error at the line of the call", {
+  services = {
+    peer = "setmetatable(CMD, { __index = function() return function(...) return ... end end }) serve()",
+    other = "serve()",
+  },
+  main = CALLS .. WALK,
+  out = function(out)
+    local list = {}
+    for line in out:gmatch "PROBLEM\t([^\n]*)" do list[#list + 1] = line end
+    t.eq(list, {})
+    local calls = out:match "END\t(%d+)\t0\n"
+    t.ok(calls and tonumber(calls) >= 900, calls or out)
+  end,
+})
+
+t.finish()
