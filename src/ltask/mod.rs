@@ -38,13 +38,13 @@
 //! coroutine and resumes the task. When a task ends, its results are packed from its stack. Rarely used functions are
 //! Lua code (`lualib/ltask/`), loaded when first used, so a service that only responds takes about 30 KB.
 //!
-//! **Time** (`monitor_thread.rs`, `timers.rs`, `watchdog.rs`). The monitor thread sleeps until the first timer expires
-//! and posts its message. While workers are awake, the monitor thread samples their progress every 2 ms. If a slice
-//! takes long, the service in its worker's hand-off slot is released to the other workers, and a spare worker starts if
-//! there is work and no free worker. So a service that blocks or loops delays no other service, even with one worker.
-//! The watchdog reports a slice that takes longer than `config.watchdog` (5 s by default). When all workers have slept
-//! for about 200 ms, sampling stops, so an idle system does nothing. `sleep(0)` posts a message to the service itself.
-//! The timers of a service are in a linked list, and are removed with the service.
+//! **Time** (`monitor_thread.rs`, `timers.rs`, `watchdog.rs`). The monitor thread sleeps until the first timer expires,
+//! and then posts the timer's message. While workers are awake, the monitor thread samples their progress every 2 ms.
+//! If a slice takes long, the service in its worker's hand-off slot is released to the other workers, and a spare
+//! worker starts if there is work and no free worker. So a service that blocks or loops delays no other service, even
+//! with one worker. The watchdog reports a slice that takes longer than `config.watchdog` (5 s by default). When all
+//! workers have slept for about 200 ms, sampling stops, so an idle system does nothing. `sleep(0)` posts a message to
+//! the service itself. The timers of a service are in a linked list, and are removed with the service.
 //!
 //! **Threads of services** (`own_thread.rs`, `event.rs`): exclusive services (G1) and services with an event descriptor
 //! (G2) have their own threads, since they block in a selector. (G1 and G2 are the generations of ltask's API: ltask of

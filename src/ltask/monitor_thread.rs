@@ -15,17 +15,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const MILLI: u64 = 1_000_000;
-/// The time between two samples in nanoseconds: while slices run, and while all workers are idle.
+/// The time between two samples, in nanoseconds: `BUSY_TICK` while slices run, `QUIET_TICK` while all workers are idle.
 const BUSY_TICK: u64 = 2 * MILLI;
 const QUIET_TICK: u64 = 10 * MILLI;
-/// Sampling stops after this number of samples during which all workers were idle.
+/// Sampling stops after this many samples in a row that find all workers idle.
 const QUIET_SAMPLES: u32 = 20;
 /// A slice that still runs this long (in nanoseconds) after the system began to end is interrupted.
 const INTERRUPT_AFTER: u64 = 1000 * MILLI;
 /// A slice that still runs this long (in nanoseconds) after the system began to end is abandoned.
 const ABANDON_AFTER: u64 = 6000 * MILLI;
 
-/// Runs until the system and its other threads have ended.
+/// Runs until the system is ending and its other threads have ended or were abandoned.
 pub(super) fn run(system: &Arc<System>) {
     let mut watchdog = Watchdog::new(system);
     let mut expired: Vec<ExpiredTimer> = Vec::new();
@@ -93,8 +93,8 @@ fn end(system: &System, since: u64) {
     }
 }
 
-/// Reports slices that cannot be interrupted, because they block in C or loop in their own coroutine. A process that
-/// leaves a thread behind is better than a process that cannot end.
+/// Reports the slices that still run: they cannot be interrupted, because they block in C or loop in a coroutine that
+/// the program has created. Their threads are abandoned, so that the process can end.
 fn abandon(system: &System) {
     let all = system.progress.iter().chain([&system.main_progress]);
     for (_, service) in all.map(Progress::running_slice) {

@@ -7,12 +7,12 @@
 //! or returns, or its error, are moved to the next coroutine outwards, which is suspended in its `resume` and continues
 //! with them. A later `resume` nests again.
 //!
-//! So a program that never waits inside its coroutines pays for one link per resume. The first wait costs one yield and
-//! one anchor per level. Further waits of the front cost nothing per level.
+//! So a program that never waits inside its coroutines pays only for recording one link per resume. The first wait
+//! costs one yield and one anchor per level. Further waits of the front cost nothing per level.
 //!
 //! A program may close or resume a member with the plain coroutine library of a stock interpreter. Therefore a chain is
-//! valid up to the first member, from the task's own inwards, that is not suspended. The coroutine that was resuming
-//! that member continues with an error.
+//! valid up to the first member, counted from the task's own coroutine inwards, that is not suspended. The coroutine
+//! that was resuming that member continues with an error.
 
 use super::Tasks;
 use super::entry::{Phase, TaskId};
