@@ -7,7 +7,7 @@ use crate::task::{TaskId, Tasks};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-/// A message that waits for room.
+/// A message that waits for room in a full mailbox.
 pub(crate) struct WaitingMessage {
     pub(crate) message: Message,
     /// The session on which the sending coroutine waits for the delivery; 0 for a call, whose coroutine waits for the
@@ -87,7 +87,7 @@ pub(crate) struct LibraryState {
 }
 
 impl LibraryState {
-    /// Whether coroutines are ready to run.
+    /// Whether a task is ready to run.
     pub(crate) fn has_ready(&self) -> bool {
         self.tasks().is_some_and(|tasks| tasks.has_ready())
     }

@@ -181,7 +181,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         }
     }
 
-    /// Sets another waker for a service with its own thread.
+    /// Replaces the waker of a service with its own thread.
     pub(crate) fn replace_waker(&self, id: u32, waker: W) {
         let mut inner = lock(&self.inner);
         if inner.id == id && inner.state == State::OwnThread {

@@ -20,9 +20,9 @@ const BUSY_TICK: u64 = 2 * MILLI;
 const QUIET_TICK: u64 = 10 * MILLI;
 /// Sampling stops after this many samples in a row that find all workers idle.
 const QUIET_SAMPLES: u32 = 20;
-/// A slice that still runs this long (in nanoseconds) after the system began to end is interrupted.
+/// A slice that still runs this long (in nanoseconds) after the shutdown began is interrupted.
 const INTERRUPT_AFTER: u64 = 1000 * MILLI;
-/// A slice that still runs this long (in nanoseconds) after the system began to end is abandoned.
+/// A slice that still runs this long (in nanoseconds) after the shutdown began is abandoned.
 const ABANDON_AFTER: u64 = 6000 * MILLI;
 
 /// Runs until the system is ending and its other threads have ended or were abandoned.
@@ -77,7 +77,7 @@ fn deliver(system: &System, now: u64, expired: &mut Vec<ExpiredTimer>) {
 }
 
 /// Wakes all threads that run services, so that they end. From `INTERRUPT_AFTER` on, also interrupts the slices that
-/// still run. `since` is the number of nanoseconds since the system began to end.
+/// still run. `since` is the time since the shutdown began, in nanoseconds.
 fn end(system: &System, since: u64) {
     system.scheduler.sleepers.notify_all();
     system.wake_threads();

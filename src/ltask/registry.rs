@@ -2,8 +2,8 @@
 //!
 //! An id consists of a slot number (low bits) and a generation (high bits). The memory of slots is not freed while the
 //! system exists. So a sender with an old id finds a valid slot, which has another id: the message is refused and
-//! cannot reach a new service. A freed slot waits in a queue behind many others before it is used again. An id is used
-//! again only after all generations of its slot were used.
+//! cannot reach a new service. A freed slot waits in a queue behind many other slots before it is used again. An id is
+//! used again only after all generations of its slot were used.
 
 use super::event::Event;
 use super::mailbox::Mailbox;

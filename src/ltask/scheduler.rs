@@ -69,7 +69,7 @@ impl Scheduler {
         }
     }
 
-    /// If the calling thread is a worker of this scheduler, makes the service run next there and returns true.
+    /// If the calling thread is a worker of this scheduler, makes the service run next on that worker and returns true.
     /// Otherwise returns false.
     fn hand_off(&self, id: ServiceId) -> bool {
         CURRENT.with(|current| match &*current.borrow() {

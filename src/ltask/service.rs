@@ -36,7 +36,7 @@ pub(crate) enum Receipt {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Posted {
     Done,
-    /// The message waits for room.
+    /// The message waits for room in the receiver's mailbox.
     Queued,
     Missing,
     Full,
@@ -163,8 +163,9 @@ impl Service {
         self.library.has_ready()
     }
 
-    /// Whether to check the mailbox for more messages within the slice. The mailbox is always checked between slices: a
-    /// worker checks it under the lock, and on the service's own thread the next message wakes the service.
+    /// Whether the service must check its mailbox for more messages within the slice. The mailbox is always checked
+    /// between slices: a worker checks it under the lock, and on the service's own thread the next message wakes the
+    /// service.
     #[inline(always)]
     fn should_refill(&self) -> bool {
         let has_arrived = self.slot.as_ref().is_some_and(|slot| slot.mailbox.has_arrived());

@@ -94,8 +94,8 @@ impl Worker<'_> {
 }
 
 /// Runs a slice of a ready service. `began` returns the time at which the slice begins. Returns the time at which the
-/// slice has ended, and, if the service must be queued again, its affinity. Returns None if no slice ran, or if the
-/// service has ended or moves to its own thread.
+/// slice ended, and, if the service must be queued again, its affinity. Returns None if no slice ran, or if the service
+/// has ended or moves to its own thread.
 #[inline]
 fn run_slice_of(
     system: &Arc<System>, id: ServiceId, progress: &Progress, began: impl FnOnce() -> u64,

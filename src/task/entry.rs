@@ -6,7 +6,7 @@ use crate::lua::Coroutine;
 /// The id of a task: its index in the task table. Ids of ended tasks are reused.
 pub(crate) type TaskId = u32;
 
-/// The request that a task handles: where the host sends the task's result. If the session is 0, the host sends none.
+/// The request that a task handles: where the host sends the task's result. If the session is 0, no result is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tag {
     /// The service that sent the request.
@@ -91,7 +91,7 @@ pub(super) struct Task {
     pub(super) token: Token,
     pub(super) reason: Reason,
     pub(super) tag: Tag,
-    /// Whether the function of `on_end` is called when the task ends.
+    /// Whether lio calls the function of `on_end` when the task ends.
     pub(super) watched: bool,
     /// The time at which the task started, in nanoseconds of the monotonic clock.
     pub(super) started_at: u64,

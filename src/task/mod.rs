@@ -1,5 +1,5 @@
 //! Tasks: functions that run in coroutines of a pool, wait on tokens and are woken. Each VM has one [`Tasks`].
-//! `lio.loop` drives it through `lio.task`; the service library of the scheduler drives it from Rust.
+//! `lio.loop` uses this module through `lio.task`; the scheduler's service library uses it from Rust.
 //!
 //! - The coroutine of a finished task is reused for the next one. The coroutine of a task that failed or was killed is
 //!   closed, together with its `<close>` variables, and released.
@@ -7,9 +7,9 @@
 //!   wakeups. The queue contains only task ids; the values for the resume are on the coroutine's own stack already.
 //! - A wait leaves its token in the first stack slot of its frame, which keeps the token alive.
 //! - Lua code can close or resume any coroutine that it has as a value. Therefore each use checks the coroutine's
-//!   status first, and the step after a wait checks that this module has resumed the task. A coroutine that a program
-//!   has resumed itself no longer belongs to a task.
-//! - `table` is borrowed briefly each time, and never while Lua code runs: a task, a handler or a finalizer may call
+//!   status first, and the step after a wait checks that this module has resumed the task. If a program has resumed a
+//!   coroutine of a task, the coroutine no longer belongs to the task.
+//! - `Tasks::table` is borrowed only briefly, and never while Lua code runs: a task, a handler or a finalizer may call
 //!   any function here.
 //!
 //! | file | topic |

@@ -1,4 +1,4 @@
-//! Notifications when tasks end or fail. They go to the functions of `on_abandon`, `on_end` and `on_error`, to a host,
+//! Notifications when tasks end or fail. Each goes to the function of `on_abandon`, `on_end` or `on_error`, to a host,
 //! or to standard error.
 
 use super::Tasks;

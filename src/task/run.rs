@@ -85,7 +85,7 @@ impl Tasks {
     }
 
     /// Runs the tasks that are queued now. Tasks that are queued meanwhile are left for the next call. Returns whether
-    /// there are such tasks.
+    /// the queue contains such tasks.
     pub(crate) fn run_ready(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
         let queued = self.table.borrow().ready_queue.len();
         for _ in 0..queued {

@@ -23,7 +23,7 @@ pub(super) struct TaskTable {
     pub(super) ready_queue: VecDeque<TaskId>,
     pub(super) waiting: Waiters,
     pub(super) keys: TextKeys,
-    /// Orphans whose report has failed.
+    /// Orphans that could not be reported.
     pub(super) unreported: Vec<TaskId>,
     /// How many cycles the collector has completed.
     pub(super) cycle: u32,
@@ -86,8 +86,8 @@ impl TaskTable {
         }
     }
 
-    /// Counts a task's coroutines from its own inwards. Stops at the first one that is not suspended by a yield, or
-    /// that a program has resumed.
+    /// Counts a task's coroutines, from its own coroutine inwards. Stops at the first coroutine that is not suspended
+    /// by a yield, or that a program has resumed.
     #[cold]
     pub(super) fn count_intact(&self, id: TaskId) -> usize {
         let task = self.task(id);
@@ -196,7 +196,7 @@ impl TaskTable {
     }
 
     /// Called when a program has closed or resumed a coroutine of a task that does not run. When the task is taken from
-    /// the queue, it ends, or continues in the coroutine that was resuming the lost one.
+    /// the queue, it ends, or continues in the coroutine that was resuming that coroutine.
     pub(super) fn invalidate(&mut self, id: TaskId) {
         self.end_wait(id);
         let kept = self.count_intact(id);

@@ -27,7 +27,7 @@ pub(crate) struct WaitPath {
 }
 
 impl Tasks {
-    /// Returns the path on which a wait of the step would reach the scheduler; `None` if it cannot.
+    /// Returns the path on which a wait of the running step would reach the scheduler; `None` if the step cannot wait.
     #[inline(always)]
     pub(crate) fn wait_path(&self, stack: &Stack) -> Option<WaitPath> {
         let (task, front) = self.current.get()?;
@@ -35,7 +35,7 @@ impl Tasks {
         Some(WaitPath { task, depth })
     }
 
-    /// Whether a wait of the step would reach the scheduler.
+    /// Whether a wait of the running step would reach the scheduler.
     #[inline]
     pub(crate) fn can_wait(&self, stack: &Stack) -> bool {
         self.wait_path(stack).is_some()

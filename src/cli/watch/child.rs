@@ -18,7 +18,7 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a process must continue after its last `listen` before it takes over.
+/// How long a process must keep running after its last call to `listen` before it takes over.
 const TAKEOVER_DELAY: Duration = Duration::from_millis(50);
 
 /// The phase of a process.
@@ -36,7 +36,7 @@ pub(super) enum Phase {
 
 /// A process that runs the script.
 pub(super) struct Child {
-    /// The number of the process; the first one has 1.
+    /// The number of the process. The first process has the number 1.
     pub(super) number: u32,
     pub(super) phase: Phase,
     /// Whether another process has taken over.
@@ -93,7 +93,7 @@ impl Child {
 
     /// Sends a signal to the process.
     pub(super) fn signal(&self, signal: Signal) {
-        // The process has not been reaped, so its ID was not reused.
+        // The process has not been reaped, so its ID cannot have been reused.
         let _ = kill_process(Pid::from_child(&self.process), signal);
     }
 

@@ -27,7 +27,8 @@ fn path(key: &[u8]) -> Option<&[u8]> {
     (!path.starts_with(b"\0")).then_some(path)
 }
 
-/// Returns whether an internet socket is for datagrams, and its port as the script has passed it.
+/// Returns whether `key` is the key of a datagram socket, and the port that the script has passed; `None` if it is not
+/// the key of an internet socket.
 fn port(key: &[u8]) -> Option<(bool, u16)> {
     let mut words = key.split(|&byte| byte == b' ');
     let datagrams = match words.next()? {
@@ -63,7 +64,7 @@ impl KeptSocket {
         }
     }
 
-    /// Closes the socket, and removes the file of a unix socket unless `keep_file`.
+    /// Closes the socket. Removes the file of a unix socket, unless `keep_file` is true.
     fn remove(self, keep_file: bool) {
         drop(self.descriptor);
         if !keep_file && let Some(path) = path(&self.key) {

@@ -21,13 +21,13 @@ use std::process::ExitStatus;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-/// The supervisor handles changes after `DEBOUNCE` without a further change, but at most `MAX_DEBOUNCE` after the first
-/// one.
+/// The supervisor handles changes when no further change has occurred for `DEBOUNCE`, but at the latest `MAX_DEBOUNCE`
+/// after the first change.
 const DEBOUNCE: Duration = Duration::from_millis(60);
 const MAX_DEBOUNCE: Duration = Duration::from_millis(500);
 /// A process that does not listen counts as loaded after this time, if no other process runs.
 const LOAD_TIME: Duration = Duration::from_millis(300);
-/// A process that does not listen takes over from a running one after this time.
+/// A process that does not listen takes over from a running process after this time.
 const REPLACEMENT_LOAD_TIME: Duration = Duration::from_secs(10);
 /// Sockets that the new process has not requested after this time are closed.
 const SOCKET_REQUEST_TIME: Duration = Duration::from_secs(2);
@@ -192,7 +192,7 @@ impl Supervisor {
         }
     }
 
-    /// Makes the process at `index` the running one. If it is the newest process, asks the others to end.
+    /// Makes the process at `index` the running one. If it is the newest process, asks the other processes to end.
     fn take_over(&mut self, index: usize) {
         let number = self.children[index].number;
         self.children[index].phase = Phase::Running;
@@ -367,7 +367,7 @@ impl Supervisor {
         }
     }
 
-    /// Handles a signal: SIGHUP restarts the script, all others end it.
+    /// Handles a signal: SIGHUP restarts the script, all other signals end it.
     fn handle_signal(&mut self, signal: Signal, from_terminal: bool) {
         if signal == Signal::HUP && (!self.had_terminal || has_terminal()) {
             if !self.ending {
