@@ -175,7 +175,7 @@ impl Log {
         self.is_read.load(Ordering::Relaxed) || self.reader.load(Ordering::Relaxed) != 0
     }
 
-    /// Sets the service that is notified when entries arrive.
+    /// Sets the service that is notified when the queue is no longer empty.
     pub(crate) fn set_reader(&self, service: ServiceId) {
         self.reader.store(service, Ordering::Relaxed);
     }

@@ -5,13 +5,13 @@
 //! **Mailbox and state** (`mailbox.rs`). One lock per service guards its message queue and its state. Only the thread
 //! that holds the lock changes them, so an idle service never has an unread message. A slot without a service is Free.
 //! When an id is assigned, the slot is Building until the VM exists. Then the service is Idle, Ready or Running, or
-//! OwnThread if it has its own thread. After its death it is Dead until root removes it. A push takes the lock once.
-//! The service takes whole batches by swapping queues, so that reading a message takes no lock. Messages from one
-//! sender to one receiver keep their order. Only requests count against the capacity. Responses, errors, signals and
-//! the messages of timers are always accepted (the number of requests limits their number), so they are never lost,
-//! delayed or retried. A sender whose message is refused gets the message back. If the sender wants to wait, the
-//! mailbox records the sender. When half of the mailbox is free again, the sender gets a ROOM message and delivers the
-//! messages that it has kept, in order. No thread polls.
+//! OwnThread if it has its own thread. When the service has died, the slot is Dead until root frees it. A push takes
+//! the lock once. The service takes whole batches by swapping queues, so that reading a message takes no lock. Messages
+//! from one sender to one receiver keep their order. Only requests count against the capacity. Responses, errors,
+//! signals and the messages of timers are always accepted (the number of requests limits their number), so they are
+//! never lost, delayed or retried. A sender whose message is refused gets the message back. If the sender wants to
+//! wait, the mailbox records the sender. When half of the mailbox is free again, the sender gets a ROOM message and
+//! delivers the messages that it has kept, in order. No thread polls.
 //!
 //! **Service ids** (`registry.rs`). An id consists of a slot number and a generation. The memory of slots is not freed
 //! while the system exists, so a late message finds a valid slot with another id: the send fails instead of reaching a

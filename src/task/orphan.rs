@@ -2,8 +2,8 @@
 //!
 //! The coroutines of every task are anchored, even if no code can wake the task. Therefore a wait that has lasted for a
 //! whole cycle of the collector is made weak: from then on, the task's coroutines stay alive only as long as other code
-//! refers to the token. When no such reference is left, the task is queued as an orphan. When it is taken from the
-//! queue, it is reported and killed. A shorter wait costs nothing, and nearly all waits are shorter.
+//! refers to the token. When no such reference is left, the task is queued as an orphan. When the task is taken from
+//! the queue, it is reported and killed. A shorter wait costs nothing, and nearly all waits are shorter.
 
 use super::Tasks;
 use super::entry::{Phase, Tag, Task, TaskId};

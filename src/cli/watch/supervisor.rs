@@ -64,7 +64,7 @@ pub(super) struct Supervisor {
     /// The number of files in the last report.
     reported_files: usize,
     had_terminal: bool,
-    /// Whether a signal has requested the supervisor to end.
+    /// Whether a signal has asked the supervisor to end.
     ending: bool,
     /// The process whose exit code the supervisor returns at the end: the process that was running, not one that has
     /// just started.
@@ -99,7 +99,7 @@ impl Supervisor {
         })
     }
 
-    /// Runs until a signal has requested the supervisor to end and all processes have ended. Returns the exit code.
+    /// Runs until a signal has asked the supervisor to end and all processes have ended. Returns the exit code.
     pub(super) fn run(mut self) -> io::Result<u8> {
         self.start();
         while !(self.ending && self.children.is_empty()) {
@@ -235,7 +235,7 @@ impl Supervisor {
             }
             old.listens
         });
-        // A process that starts while another one runs is no longer needed.
+        // If another process is running, a process that is still starting is no longer needed.
         for failed in active {
             failed.end(SHORT_DRAIN_TIME);
             self.sockets.return_to_previous(failed.number);
