@@ -70,7 +70,7 @@ impl Command {
     /// Parses a command line, which begins with the program's name.
     ///
     /// # Errors
-    /// The error describes the mistake in the command line.
+    /// Returns an error that describes the mistake in the command line.
     pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, String> {
         let mut command = Command::default();
         // The system passes NUL-terminated strings, so they contain no NUL.
@@ -142,7 +142,7 @@ impl Command {
     /// Converts the command line to the code to run.
     pub(super) fn into_script(self) -> Script {
         let mut pieces: VecDeque<Piece> = self.chunks.into_iter().map(Piece::Text).collect();
-        // The first argument of the scheduler is the script itself.
+        // The scheduler gets the script itself as its first argument.
         let own = usize::from(self.mode != RunMode::Service);
         let first = self.script.map_or(self.arguments.len(), |index| index + own);
         match self.mode {

@@ -9,7 +9,7 @@
 //! | `arguments` | parses the command line |
 //! | `script` | runs the code in a VM |
 //! | `report` | writes messages to standard output and standard error |
-//! | `watch` | runs the script in a child process, and starts a new one when its files change |
+//! | `watch` | runs the script in a child process, and starts a new process when the script's files change |
 
 mod arguments;
 mod report;

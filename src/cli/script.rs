@@ -109,7 +109,7 @@ fn run_next(call: &mut Call<'_>) -> Result<Maybe<Pushing<Many<Vec<u8>>>>, Fault>
     Ok(Maybe(Some(run.pushing(Many(arguments)))))
 }
 
-/// Runs after a piece has returned or failed. An error has a traceback already.
+/// Runs after a piece has returned or failed. If the piece has failed, its error message contains a traceback already.
 fn after_piece(call: &mut Call<'_>, outcome: Outcome) -> Result<Maybe<Pushing<Many<Vec<u8>>>>, Fault> {
     if outcome.ok {
         return run_next(call);
@@ -127,7 +127,7 @@ type HandlerResult = Either<Traceback, Next<Argument>>;
 
 static TOSTRING: RegistryName = RegistryName::new();
 
-/// The message handler. Adds a traceback to a string, and converts an object with its `__tostring`.
+/// The message handler. Adds a traceback to a string, and converts an object to a string with its `__tostring`.
 fn add_traceback(call: &mut Call<'_>) -> Result<HandlerResult, Fault> {
     if matches!(call.kind(1), Kind::String | Kind::Number) {
         call.bytes(1)?;

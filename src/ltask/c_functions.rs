@@ -1,4 +1,4 @@
-//! Functions that C code calls, from any thread. The first argument is the system's address, which the C code got
+//! Functions that C code calls, from any thread. The first argument is the system's address, which C code receives
 //! together with the function. The C code must stop calling these functions before the system is closed.
 
 use super::log::Repetition;

@@ -35,12 +35,12 @@ impl Event {
         Ok(Arc::new(Event { reader, writer, claimed: AtomicBool::new(false), woken: AtomicBool::new(false) }))
     }
 
-    /// The descriptor, for a selector.
+    /// Returns the descriptor, for a selector.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.reader.as_raw_fd()
     }
 
-    /// Ends the present wait or the next wait, whether or not a message has arrived.
+    /// Ends the current wait or the next wait, whether or not a message has arrived.
     pub(crate) fn wake(&self) {
         if !self.woken.swap(true, Ordering::SeqCst) {
             self.signal();
@@ -64,7 +64,8 @@ impl Event {
         self.woken.swap(false, Ordering::SeqCst);
     }
 
-    /// Blocks until the event is signalled, drains it and returns true. Returns false if a process signal arrives.
+    /// Blocks until the event is signalled, drains it and returns true. Returns false if a process signal interrupts
+    /// the wait.
     pub(crate) fn wait_once(&self) -> bool {
         let mut entries = [PollFd::new(&self.reader, PollFlags::IN)];
         let woken = poll(&mut entries, None).is_ok_and(|ready| ready > 0);
@@ -74,7 +75,7 @@ impl Event {
         woken
     }
 
-    /// Blocks until the event is signalled, and drains it. The wait is reported to the thread's observer.
+    /// Blocks until the event is signalled, and drains it. Reports the wait to the thread's observer.
     pub(crate) fn wait(&self) {
         let mut woken = false;
         while !woken {

@@ -1,5 +1,5 @@
-//! The data that our service library keeps in a service in addition to its messages: sessions, the message that is
-//! being handled, and messages that wait for room in a full mailbox.
+//! The data that lio's service library keeps in a service in addition to the service's messages: sessions, the message
+//! that is being handled, and messages that wait for room in a full mailbox.
 
 use super::message::{Message, Payload, ServiceId};
 use crate::lua::VmOwned;
@@ -7,7 +7,7 @@ use crate::task::{TaskId, Tasks};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-/// A message that waits for room.
+/// A message that waits for room in a full mailbox.
 pub(crate) struct WaitingMessage {
     pub(crate) message: Message,
     /// The session on which the sending coroutine waits for the delivery; 0 for a call, whose coroutine waits for the
@@ -33,7 +33,7 @@ impl RequestName {
         name
     }
 
-    /// The bytes of the name.
+    /// Returns the bytes of the name.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length as usize]
     }
@@ -57,10 +57,10 @@ pub(crate) struct LibraryState {
     /// The message that is being handled, until its values are on a task's stack. If an error occurs earlier, the field
     /// keeps the message.
     pub(crate) current_message: Option<MessageHeader>,
-    /// Payloads whose values are being pushed. There are several if pushing a value runs a finalizer that handles
-    /// messages.
+    /// Payloads whose values are being pushed. There are several payloads if pushing a value runs a finalizer that
+    /// handles messages.
     pub(crate) decoding: Vec<Payload>,
-    /// The number of messages that the present slice has handled.
+    /// The number of messages that the current slice has handled.
     pub(crate) handled: u32,
     /// The name of the request that each task runs, or ran last, by task id.
     names: Vec<RequestName>,
@@ -82,17 +82,17 @@ pub(crate) struct LibraryState {
     pub(crate) has_own_loop: bool,
     /// Whether some functions behave as in the first generation of ltask.
     pub(crate) is_first_generation: bool,
-    /// Whether the service ends when its present messages are handled.
+    /// Whether the service ends after the current message. Its other messages are not handled.
     pub(crate) is_ending: bool,
 }
 
 impl LibraryState {
-    /// Whether coroutines are ready to run.
+    /// Whether a task is ready to run.
     pub(crate) fn has_ready(&self) -> bool {
         self.tasks().is_some_and(|tasks| tasks.has_ready())
     }
 
-    /// The VM's tasks, until the VM closes; None in a service with another library.
+    /// Returns the VM's tasks; None if the VM is closing, or in a service with another library.
     #[inline]
     pub(crate) fn tasks(&self) -> Option<&Rc<Tasks>> {
         let tasks: &Rc<Tasks> = self.tasks.as_deref()?;
@@ -116,12 +116,12 @@ impl LibraryState {
         self.names[task] = RequestName::new(text);
     }
 
-    /// The name of the request that a task runs, or ran last.
+    /// Returns the name of the request that a task runs, or ran last.
     pub(crate) fn name(&self, task: TaskId) -> RequestName {
         self.names.get(task as usize).copied().unwrap_or_default()
     }
 
-    /// Returns a session on which no task waits.
+    /// Assigns a new session and returns it.
     pub(crate) fn next_session(&mut self) -> i64 {
         self.session += 1;
         self.session

@@ -78,7 +78,7 @@ pub(crate) fn end(system: &System, mut service: ServiceVm) {
     }
     let signal = Message::without_payload(id, ROOT, 0, kind::SIGNAL);
     if system.post(signal, 0).is_err() {
-        // There is no root that could answer the requests.
+        // There is no root, so the requests are answered here.
         for (from, session) in take_unanswered(system, id) {
             system.answer_dead(id, from, session);
         }

@@ -1,8 +1,8 @@
 //! The log queue: the lines of services that the logger has not read.
 //!
 //! Entries are payloads that the service library packed. While there is no logger (no service has read an entry or is
-//! set as reader), the scheduler's own messages are written to standard error at once, so that an error in a bare
-//! system is seen.
+//! set as reader), the scheduler's own messages are written to standard error at once, so that errors in a system
+//! without a logger are visible.
 //!
 //! The queue is bounded. When it is full, lines are dropped until half of it is free again; then a line reports how
 //! many were dropped. A line that equals its service's last line is counted, not queued. A second later, or when the
@@ -175,7 +175,7 @@ impl Log {
         self.is_read.load(Ordering::Relaxed) || self.reader.load(Ordering::Relaxed) != 0
     }
 
-    /// Sets the service that is notified when entries arrive.
+    /// Sets the service that is notified when the queue is no longer empty.
     pub(crate) fn set_reader(&self, service: ServiceId) {
         self.reader.store(service, Ordering::Relaxed);
     }
@@ -284,7 +284,8 @@ struct LastLine {
 }
 
 impl LastLine {
-    /// Returns an entry that reports the repetitions, and their number; None if there are none. Sets the count to 0.
+    /// Returns an entry that reports the repetitions, and the number of repetitions; None if there are none. Sets
+    /// `repeats` to 0.
     fn take_report(&mut self) -> Option<(Entry, u64)> {
         let repeats = std::mem::take(&mut self.repeats);
         if repeats == 0 {

@@ -13,7 +13,7 @@ fn push_as(log: &Log, service: u32, text: &str, repetition: Repetition, now: u64
     log.push(service, None, payload, repetition, now)
 }
 
-/// Takes all entries. Returns the service id and the message of each.
+/// Takes all entries. Returns the service id and the message of each entry.
 fn drain(log: &Log) -> Vec<(ServiceId, String)> {
     let entries = std::iter::from_fn(|| log.pop());
     entries.map(|entry| (entry.service, text_of(&entry))).collect()

@@ -60,12 +60,12 @@ pub(crate) enum Wake<W> {
     Waker(W),
 }
 
-/// The reason why a push was refused.
+/// Why a push was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
     /// There is no such service.
     Missing,
-    /// The mailbox has no room.
+    /// The mailbox is full.
     Full,
 }
 
@@ -89,8 +89,8 @@ struct Inner<M, V, W> {
 pub(crate) struct Mailbox<M, V, W> {
     capacity: usize,
     inner: Mutex<Inner<M, V, W>>,
-    /// The number of unread messages in the batch: of the bounded messages in the low half, of all messages in the high
-    /// half. Written by the thread that runs the service; when a batch is taken, under the lock.
+    /// The numbers of unread messages in the batch: the low half counts the bounded messages, the high half counts all.
+    /// Only the thread that runs the service writes this field; it holds the lock when it takes a batch.
     unread: AtomicU64,
     /// Whether `refused` has entries.
     has_refused: AtomicBool,
@@ -146,7 +146,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
     }
 
     /// Stores the VM, and changes the state from Building to Idle, or to Ready if messages have arrived meanwhile. In
-    /// the latter case, the caller must schedule the service, as the result requests.
+    /// the latter case, returns `Wake::Schedule`, and the caller must schedule the service.
     pub(crate) fn install(&self, vm: V, affinity: Affinity) -> Wake<W> {
         let mut inner = lock(&self.inner);
         debug_assert_eq!(inner.state, State::Building);
@@ -181,7 +181,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         }
     }
 
-    /// Sets another waker for a service with its own thread.
+    /// Replaces the waker of a service with its own thread.
     pub(crate) fn replace_waker(&self, id: u32, waker: W) {
         let mut inner = lock(&self.inner);
         if inner.id == id && inner.state == State::OwnThread {
@@ -225,8 +225,8 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         })
     }
 
-    /// Changes the state from Ready to Running. Adds the messages that have arrived to the VM's batch, behind its
-    /// unread messages, and returns the VM. Returns None if the entry in the ready queue is outdated.
+    /// Changes the state from Ready to Running. Adds the messages that have arrived to the end of the VM's batch, and
+    /// returns the VM. Returns None if the entry in the ready queue is outdated.
     #[inline]
     pub(crate) fn begin_slice(&self, id: u32, batch_of: impl FnOnce(&mut V) -> &mut VecDeque<M>) -> Option<V> {
         let mut inner = lock(&self.inner);
@@ -241,8 +241,8 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         vm
     }
 
-    /// Whether messages have arrived. For the thread that runs the service: this takes no lock and may miss a message
-    /// that has just arrived, but [`Mailbox::end_slice`] finds every message.
+    /// Whether messages have arrived. Called by the thread that runs the service. Takes no lock, so it can miss a
+    /// message that has just arrived, but [`Mailbox::end_slice`] finds every message.
     pub(crate) fn has_arrived(&self) -> bool {
         self.has_arrived.load(Ordering::Relaxed)
     }
@@ -363,7 +363,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         true
     }
 
-    /// Returns the id of the service that has this mailbox; None if there is none or it is dead.
+    /// Returns the id of the service that has this mailbox; None if there is no service or the service is dead.
     pub(crate) fn service(&self) -> Option<u32> {
         let inner = lock(&self.inner);
         (!matches!(inner.state, State::Free | State::Dead)).then_some(inner.id)

@@ -20,7 +20,7 @@ pub(crate) mod kind {
     pub(crate) const ERROR: u8 = 3;
     pub(crate) const SIGNAL: u8 = 4;
     pub(crate) const IDLE: u8 = 5;
-    /// The mailbox of `from`, which was full, has room. Messages of this type are lio's own; no service library
+    /// The mailbox of `from` was full, and has room again. Messages of this type are lio's own; no service library
     /// receives them.
     pub(crate) const ROOM: u8 = 255;
 }
@@ -130,7 +130,7 @@ impl Payload {
         self.0
     }
 
-    /// The bytes of the block.
+    /// Returns the bytes of the block.
     pub(crate) fn as_slice(&self) -> &[u8] {
         self.0.as_ref()
     }
@@ -138,7 +138,7 @@ impl Payload {
 
 impl Drop for Payload {
     fn drop(&mut self) {
-        // SAFETY: the pointer is null, or a block of `malloc` that only this value frees.
+        // SAFETY: the pointer is null, or points to a block that `malloc` has allocated and that only this value frees.
         unsafe { libc::free(self.0.pointer) };
     }
 }
@@ -155,12 +155,12 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// A message without a payload.
+    /// Returns a message without a payload.
     pub(crate) fn without_payload(from: ServiceId, to: ServiceId, session: i64, kind: u8) -> Message {
         Message { from, to, session, kind, payload: Payload::EMPTY }
     }
 
-    /// A message with these values; without values if there is not enough memory.
+    /// Returns a message whose payload contains these values; without a payload if there is not enough memory.
     pub(crate) fn with_values(from: ServiceId, to: ServiceId, session: i64, kind: u8, values: &[Value<'_>]) -> Message {
         Message { from, to, session, kind, payload: Payload::pack(values) }
     }
@@ -170,7 +170,7 @@ impl Message {
         self.session != 0 && matches!(self.kind, kind::REQUEST | kind::SYSTEM)
     }
 
-    /// Whether C code has sent the message through the function of `external_sender`.
+    /// Whether C code has sent the message with the function that `external_sender` returns.
     pub(crate) fn is_external(&self) -> bool {
         self.from == SYSTEM && self.kind == kind::REQUEST
     }

@@ -5,13 +5,13 @@
 //! **Mailbox and state** (`mailbox.rs`). One lock per service guards its message queue and its state. Only the thread
 //! that holds the lock changes them, so an idle service never has an unread message. A slot without a service is Free.
 //! When an id is assigned, the slot is Building until the VM exists. Then the service is Idle, Ready or Running, or
-//! OwnThread if it has its own thread. After its death it is Dead until root removes it. A push takes the lock once.
-//! The service takes whole batches by swapping queues, so that reading a message takes no lock. Messages from one
-//! sender to one receiver keep their order. Only requests count against the capacity. Responses, errors, signals and
-//! the messages of timers are always accepted (the number of requests limits their number), so they are never lost,
-//! delayed or retried. A sender whose message is refused gets the message back. If the sender wants to wait, the
-//! mailbox records the sender. When half of the mailbox is free again, the sender gets a ROOM message and delivers the
-//! messages that it has kept, in order. No thread polls.
+//! OwnThread if it has its own thread. When the service has died, the slot is Dead until root frees it. A push takes
+//! the lock once. The service takes whole batches by swapping queues, so that reading a message takes no lock. Messages
+//! from one sender to one receiver keep their order. Only requests count against the capacity. Responses, errors,
+//! signals and the messages of timers are always accepted (the number of requests limits their number), so they are
+//! never lost, delayed or retried. A sender whose message is refused gets the message back. If the sender wants to
+//! wait, the mailbox records the sender. When half of the mailbox is free again, the sender gets a ROOM message and
+//! delivers the messages that it has kept, in order. No thread polls.
 //!
 //! **Service ids** (`registry.rs`). An id consists of a slot number and a generation. The memory of slots is not freed
 //! while the system exists, so a late message finds a valid slot with another id: the send fails instead of reaching a
@@ -38,13 +38,13 @@
 //! coroutine and resumes the task. When a task ends, its results are packed from its stack. Rarely used functions are
 //! Lua code (`lualib/ltask/`), loaded when first used, so a service that only responds takes about 30 KB.
 //!
-//! **Time** (`monitor_thread.rs`, `timers.rs`, `watchdog.rs`). The monitor thread sleeps until the first timer expires
-//! and posts its message. While workers are awake, the monitor thread samples their progress every 2 ms. If a slice
-//! takes long, the service in its worker's hand-off slot is released to the other workers, and a spare worker starts if
-//! there is work and no free worker. So a service that blocks or loops delays no other service, even with one worker.
-//! The watchdog reports a slice that takes longer than `config.watchdog` (5 s by default). When all workers have slept
-//! for about 200 ms, sampling stops, so an idle system does nothing. `sleep(0)` posts a message to the service itself.
-//! The timers of a service are in a linked list, and are removed with the service.
+//! **Time** (`monitor_thread.rs`, `timers.rs`, `watchdog.rs`). The monitor thread sleeps until the first timer expires,
+//! and then posts the timer's message. While workers are awake, the monitor thread samples their progress every 2 ms.
+//! If a slice takes long, the service in its worker's hand-off slot is released to the other workers, and a spare
+//! worker starts if there is work and no free worker. So a service that blocks or loops delays no other service, even
+//! with one worker. The watchdog reports a slice that takes longer than `config.watchdog` (5 s by default). When all
+//! workers have slept for about 200 ms, sampling stops, so an idle system does nothing. `sleep(0)` posts a message to
+//! the service itself. The timers of a service are in a linked list, and are removed with the service.
 //!
 //! **Threads of services** (`own_thread.rs`, `event.rs`): exclusive services (G1) and services with an event descriptor
 //! (G2) have their own threads, since they block in a selector. (G1 and G2 are the generations of ltask's API: ltask of

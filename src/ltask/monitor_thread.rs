@@ -15,17 +15,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const MILLI: u64 = 1_000_000;
-/// The time between two samples in nanoseconds: while slices run, and while all workers are idle.
+/// The time between two samples, in nanoseconds: `BUSY_TICK` while slices run, `QUIET_TICK` while all workers are idle.
 const BUSY_TICK: u64 = 2 * MILLI;
 const QUIET_TICK: u64 = 10 * MILLI;
-/// Sampling stops after this number of samples during which all workers were idle.
+/// Sampling stops after this many samples in a row that find all workers idle.
 const QUIET_SAMPLES: u32 = 20;
-/// A slice that still runs this long (in nanoseconds) after the system began to end is interrupted.
+/// A slice that still runs this long (in nanoseconds) after the shutdown began is interrupted.
 const INTERRUPT_AFTER: u64 = 1000 * MILLI;
-/// A slice that still runs this long (in nanoseconds) after the system began to end is abandoned.
+/// A slice that still runs this long (in nanoseconds) after the shutdown began is abandoned.
 const ABANDON_AFTER: u64 = 6000 * MILLI;
 
-/// Runs until the system and its other threads have ended.
+/// Runs until the system is ending and its other threads have ended or were abandoned.
 pub(super) fn run(system: &Arc<System>) {
     let mut watchdog = Watchdog::new(system);
     let mut expired: Vec<ExpiredTimer> = Vec::new();
@@ -77,7 +77,7 @@ fn deliver(system: &System, now: u64, expired: &mut Vec<ExpiredTimer>) {
 }
 
 /// Wakes all threads that run services, so that they end. From `INTERRUPT_AFTER` on, also interrupts the slices that
-/// still run. `since` is the number of nanoseconds since the system began to end.
+/// still run. `since` is the time since the shutdown began, in nanoseconds.
 fn end(system: &System, since: u64) {
     system.scheduler.sleepers.notify_all();
     system.wake_threads();
@@ -93,8 +93,8 @@ fn end(system: &System, since: u64) {
     }
 }
 
-/// Reports slices that cannot be interrupted, because they block in C or loop in their own coroutine. A process that
-/// leaves a thread behind is better than a process that cannot end.
+/// Reports the slices that still run: they cannot be interrupted, because they block in C or loop in a coroutine that
+/// the program has created. Their threads are abandoned, so that the process can end.
 fn abandon(system: &System) {
     let all = system.progress.iter().chain([&system.main_progress]);
     for (_, service) in all.map(Progress::running_slice) {

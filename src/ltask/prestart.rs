@@ -34,7 +34,7 @@ impl Prestart {
         Ok(Prestart { stop, thread: Some(thread) })
     }
 
-    /// Stops the thread after its present slice. Returns the VM, and how its last slice has ended.
+    /// Stops the thread after its current slice. Returns the VM, and how its last slice has ended.
     fn stop(&mut self) -> Option<(ServiceVm, SliceEnd)> {
         self.stop.store(true, Ordering::Release);
         self.thread.take()?.join().ok()
@@ -48,7 +48,7 @@ impl Prestart {
         }
         service.become_service(id);
         service.statistics.set_label(label);
-        // The VM may have drained its descriptor, which must be readable at first.
+        // The VM may have drained its event descriptor, which must be readable when the service starts.
         if let Some(event) = &service.event {
             event.wake();
         }

@@ -28,10 +28,11 @@ pub(crate) struct Progress {
     target: Target,
     /// The last turn whose traceback was logged.
     reported: AtomicU64,
-    /// Incremented when the thread begins and when it ends a wait, in a selector or for its event. Odd while it waits.
+    /// Incremented when the thread begins to wait, in a selector or for its event, and when it stops waiting. Odd while
+    /// the thread waits.
     waits: AtomicU64,
-    /// The time since which the thread has not paused, in nanoseconds of the monotonic clock. The watchdog sets it
-    /// before it interrupts the thread.
+    /// The time of the watchdog's first sample of the running slice, in nanoseconds of the monotonic clock. The
+    /// watchdog sets this field before it interrupts the thread.
     pub(super) since: AtomicU64,
 }
 
@@ -59,7 +60,7 @@ impl Progress {
         pause::observe(paused);
     }
 
-    /// Called by the thread when its service has ended.
+    /// Called by the service's thread when the service has ended.
     pub(super) fn leave_own(&self) {
         OWN.set(None);
         self.leave();
@@ -94,17 +95,17 @@ impl Progress {
         self.reported.load(Ordering::Acquire) == turn
     }
 
-    /// Records that a traceback of the present turn was logged.
+    /// Records that a traceback of the current turn was logged.
     pub(super) fn set_reported(&self) {
         self.reported.store(self.turn.load(Ordering::Relaxed), Ordering::Release);
     }
 
-    /// Returns the number of times that the thread has begun or ended a wait; odd while it waits.
+    /// Returns how often the thread has begun or ended a wait; the number is odd while the thread waits.
     pub(super) fn waits(&self) -> u64 {
         self.waits.load(Ordering::Acquire)
     }
 
-    /// Makes the running slice log its traceback, or raise an error if the system quits.
+    /// Makes the running slice log its traceback, or raise an error if the system is ending.
     pub(super) fn interrupt(&self) {
         self.target.interrupt();
     }

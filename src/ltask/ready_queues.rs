@@ -3,7 +3,7 @@
 //! The state in a service's mailbox ensures that the service is in at most one queue. Each worker has a deque from
 //! which other workers steal, a hand-off slot for the service that it made ready last, and a queue of services bound to
 //! it. Services that other threads make ready go to the injector. No worker steals from a hand-off slot: the service in
-//! it runs next, on the worker whose cache has its message, and no thread is woken. If the worker's present slice takes
+//! it runs next, on the worker whose cache has its message, and no thread is woken. If the worker's current slice takes
 //! long, the watchdog moves the service to the injector.
 
 use super::message::ServiceId;
@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 struct Lane {
     /// The service in the hand-off slot; 0 if it is empty.
     hand_off: AtomicU32,
-    /// Services bound to this worker, and their number.
+    /// The services bound to this worker, and their number.
     bound: Mutex<VecDeque<ServiceId>>,
     bound_count: AtomicUsize,
 }
@@ -87,7 +87,7 @@ impl ReadyQueues {
         (id != 0).then_some(id)
     }
 
-    /// Moves a batch from the injector to `deque`, except for the first service of the batch, which is returned.
+    /// Moves a batch from the injector to `deque`, except for the first service of the batch. Returns that service.
     pub(crate) fn take_injected(&self, deque: &Deque<ServiceId>) -> Option<ServiceId> {
         loop {
             match self.injector.steal_batch_and_pop(deque) {
@@ -98,8 +98,8 @@ impl ReadyQueues {
         }
     }
 
-    /// Moves half of another worker's deque to `deque`, except for the first service, which is returned. `thief` is the
-    /// number of the stealing worker, which tries its next neighbour first.
+    /// Moves half of another worker's deque to `deque`, except for the first service. Returns that service. `thief` is
+    /// the number of the stealing worker, which tries its next neighbour first.
     pub(crate) fn steal(&self, thief: usize, deque: &Deque<ServiceId>) -> Option<ServiceId> {
         let count = self.stealers.len();
         loop {

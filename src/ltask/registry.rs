@@ -2,8 +2,8 @@
 //!
 //! An id consists of a slot number (low bits) and a generation (high bits). The memory of slots is not freed while the
 //! system exists. So a sender with an old id finds a valid slot, which has another id: the message is refused and
-//! cannot reach a new service. A freed slot waits in a queue behind many others before it is used again. An id is used
-//! again only after all generations of its slot were used.
+//! cannot reach a new service. A freed slot waits in a queue behind many other slots before it is used again. An id is
+//! used again only after all generations of its slot were used.
 
 use super::event::Event;
 use super::mailbox::Mailbox;
@@ -51,8 +51,8 @@ impl<V> Registry<V> {
         (id & self.mask) as usize
     }
 
-    /// Returns the slot of `id`; None if the memory of the slot was never needed. The slot may belong to another id by
-    /// now; its mailbox checks the id.
+    /// Returns the slot of `id`; None if the memory of the slot was never allocated. The slot may belong to another id
+    /// by now; its mailbox checks the id.
     #[inline]
     pub(crate) fn get(&self, id: ServiceId) -> Option<&Slot<V>> {
         let index = self.index(id);
@@ -76,8 +76,8 @@ impl<V> Registry<V> {
         &chunk[index % CHUNK]
     }
 
-    /// Assigns a slot to a new service. Returns the service's id, which is `wanted` unless `wanted` is 0; None if there
-    /// are too many services, or if `wanted` is taken or too high.
+    /// Assigns a slot to a new service. Returns the service's id, which is `wanted` unless `wanted` is 0. Returns None
+    /// if there are too many services, or if `wanted` is taken or too high.
     pub(crate) fn open(&self, wanted: ServiceId) -> Option<ServiceId> {
         let id = {
             let mut free_slots = lock(&self.free_slots);
@@ -161,7 +161,7 @@ struct FreeSlots {
     freed: VecDeque<(u32, u32)>,
     /// The number of the first slot that was never used.
     next_unused: u32,
-    /// The numbers of slots after `next_unused` that were assigned because a service wanted their id.
+    /// The numbers of slots after `next_unused` that were assigned because `open` was called with their id.
     reserved: Vec<u32>,
     /// The number of slots that services have now.
     used: usize,

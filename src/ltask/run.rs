@@ -36,7 +36,7 @@ pub(crate) fn start(system: &Arc<System>) {
     }
 }
 
-/// Waits until every thread has ended, then closes every VM. When a process signal arrives, `interrupted` is called and
+/// Waits until every thread has ended, then closes every VM. When a process signal arrives, calls `interrupted`, which
 /// returns whether the system must end. Returns the exit code.
 pub(crate) fn wait(system: &Arc<System>, interrupted: impl Fn() -> bool) -> i32 {
     loop {
@@ -67,8 +67,8 @@ pub(crate) fn close_all(system: &Arc<System>) {
     }
 }
 
-/// Makes a service exclusive (G1): it gets its own thread, which starts with the system. On failure, returns an error
-/// message.
+/// Makes a service exclusive (G1): the service gets its own thread, which starts when the system starts. On failure,
+/// returns an error message.
 pub(crate) fn make_exclusive(system: &System, id: u32) -> Result<(), String> {
     let slot = system.registry.get(id);
     let event = Event::new().map_err(|error| format!("eventfd: {error}"))?;

@@ -36,7 +36,8 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Creates a scheduler for `workers` workers. `lanes` also counts the spare workers.
+    /// Creates a scheduler for `workers` workers. `lanes` is the number of workers plus the maximum number of spare
+    /// workers.
     pub(super) fn new(workers: usize, lanes: usize) -> io::Result<Scheduler> {
         let (ready, deques) = ReadyQueues::new(lanes);
         Ok(Scheduler {
@@ -48,7 +49,7 @@ impl Scheduler {
         })
     }
 
-    /// Queues a service that became ready. If the calling thread is a worker, and the service may run on any worker,
+    /// Queues a service that became ready. If the calling thread is a worker, and the service can run on any worker,
     /// the service runs next on that worker.
     pub(crate) fn schedule(&self, id: ServiceId, affinity: Affinity) {
         match affinity {
@@ -68,7 +69,7 @@ impl Scheduler {
         }
     }
 
-    /// If the calling thread is a worker of this scheduler, makes the service run next there and returns true.
+    /// If the calling thread is a worker of this scheduler, makes the service run next on that worker and returns true.
     /// Otherwise returns false.
     fn hand_off(&self, id: ServiceId) -> bool {
         CURRENT.with(|current| match &*current.borrow() {
@@ -85,13 +86,13 @@ impl Scheduler {
         lock(&self.main).pop_front()
     }
 
-    /// Returns the lowest worker number, from `first` on, that no thread has.
+    /// Returns the lowest worker number, from `first` on, that is not in use.
     pub(super) fn free_number(&self, first: usize) -> Option<usize> {
         let deques = lock(&self.deques);
         (first..deques.len()).find(|&number| deques[number].is_some())
     }
 
-    /// Makes the calling thread worker `number`. Returns None if another thread has that number.
+    /// Makes the calling thread worker `number`. Returns None if another thread has this number.
     pub(super) fn enter(&self, number: usize) -> Option<Rc<WorkerQueue>> {
         let deque = lock(&self.deques)[number].take()?;
         let queue = Rc::new(WorkerQueue::new(number, deque));
@@ -99,7 +100,7 @@ impl Scheduler {
         Some(queue)
     }
 
-    /// Called when the calling thread stops being a worker. Another thread may then take over its deque.
+    /// Called when the calling thread stops being a worker. Another thread can then take over the worker's deque.
     pub(super) fn leave(&self, queue: Rc<WorkerQueue>) {
         CURRENT.with(|current| current.replace(None));
         let number = queue.number;

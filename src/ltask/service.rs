@@ -36,7 +36,7 @@ pub(crate) enum Receipt {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Posted {
     Done,
-    /// The message waits for room.
+    /// The message waits for room in the receiver's mailbox.
     Queued,
     Missing,
     Full,
@@ -45,7 +45,7 @@ pub(crate) enum Posted {
 /// A centisecond, in nanoseconds.
 const TICK: u64 = 10_000_000;
 
-/// The first report is logged when the number of unread messages exceeds this number.
+/// The first overload report is logged when the number of unread messages exceeds this number.
 pub(crate) const OVERLOAD_THRESHOLD: usize = 1024;
 
 /// A service.
@@ -61,13 +61,13 @@ pub(crate) struct Service {
     /// Requests that were read and not yet answered.
     pub(crate) unanswered: Unanswered,
     pub(crate) affinity: Affinity,
-    /// The affinity with which the present slice runs.
+    /// The affinity with which the current slice runs.
     pub(crate) slice_affinity: Affinity,
     /// Wakes the service's own thread, if it has one or is about to get one.
     pub(crate) event: Option<Arc<Event>>,
     /// Whether the service moves to its own thread after this slice.
     pub(crate) needs_own_thread: bool,
-    /// Messages of `exclusive.send` that are not yet delivered.
+    /// Messages that `exclusive.send` has accepted and that were not yet delivered.
     pub(crate) send_queue: VecDeque<Message>,
     /// Whether the service has died. If so, responses from its finalizers are dropped.
     pub(crate) is_dead: bool,
@@ -75,14 +75,14 @@ pub(crate) struct Service {
     pub(crate) has_failed: bool,
     /// Whether the service has an event descriptor.
     pub(crate) has_descriptor: bool,
-    /// The number of unread messages above which the next report is logged; 0 if there are no reports. See
+    /// The number of unread messages above which the next overload report is logged; 0 if overload is not reported. See
     /// `check_overload`.
     pub(crate) overload_threshold: usize,
-    /// Whether the service gets its next slice without a message.
+    /// Whether the service gets another slice even if no message arrives.
     pub(crate) wants_slice: bool,
-    /// When the present slice began, in nanoseconds of the monotonic clock.
+    /// The time at which the current slice began, in nanoseconds of the monotonic clock.
     pub(crate) slice_began: u64,
-    /// The state of our service library.
+    /// The state of lio's service library.
     pub(crate) library: LibraryState,
 }
 
@@ -118,7 +118,7 @@ impl Service {
         self.slot = self.system.registry.slot_ref(id);
     }
 
-    /// The system that the service belongs to.
+    /// Returns the system that the service belongs to.
     pub(crate) fn system(&self) -> &Arc<System> {
         &self.system
     }
@@ -163,16 +163,17 @@ impl Service {
         self.library.has_ready()
     }
 
-    /// Whether to check the mailbox for more messages within the slice. The mailbox is always checked between slices: a
-    /// worker checks it under the lock, and on the service's own thread the next message wakes the service.
+    /// Whether the service must check its mailbox for more messages within the slice. The mailbox is always checked
+    /// between slices: a worker checks it under the lock, and on the service's own thread the next message wakes the
+    /// service.
     #[inline(always)]
     fn should_refill(&self) -> bool {
         let has_arrived = self.slot.as_ref().is_some_and(|slot| slot.mailbox.has_arrived());
         has_arrived || self.overload_threshold != 0 || self.event.is_some() && self.may_block_in_slice()
     }
 
-    /// Whether the service may block on its event after the last message of a slice. It may if the service does not use
-    /// our library, or has its own loop.
+    /// Whether the service may block on its event after the last message of a slice. This is possible if the service
+    /// does not use lio's service library, or has its own loop.
     fn may_block_in_slice(&self) -> bool {
         self.library.has_own_loop || self.library.tasks().is_none()
     }
@@ -214,7 +215,7 @@ impl Service {
         }
     }
 
-    /// Handles a message to the system. With such messages, root creates and removes services.
+    /// Handles a message to the system. Root creates and removes services with such messages.
     fn schedule(&self, message: Message) -> Receipt {
         let registry = &self.system.registry;
         let done = match message.kind {
@@ -295,7 +296,8 @@ impl Service {
         self.batch.len() + usize::from(wants_slice)
     }
 
-    /// Delivers the messages of `exclusive.send` whose receivers have room. Messages to one receiver keep their order.
+    /// Delivers the messages of `exclusive.send` whose receivers have room in their mailboxes. Messages to one receiver
+    /// keep their order.
     pub(crate) fn flush_send_queue(&mut self) {
         let mut full: Vec<ServiceId> = Vec::new();
         for _ in 0..self.send_queue.len() {
@@ -312,8 +314,8 @@ impl Service {
         }
     }
 
-    /// Posts a message from our library. If the mailbox is full and `wait` is true, queues the message behind the
-    /// messages that wait for room there.
+    /// Posts a message from the service library. If the mailbox is full and `wait` is true, queues the message behind
+    /// the messages that wait for room there.
     #[inline]
     pub(crate) fn deliver_or_queue(&mut self, message: Message, send_session: i64, wait: bool) -> Posted {
         if self.library.has_waiting(message.to) {
@@ -358,7 +360,7 @@ impl Service {
         }
     }
 
-    /// Wakes a task that waits in `send`.
+    /// Wakes the task that waits in `send` on the session `send_session`. `delivered` is the result of the wait.
     fn wake_sender(&self, send_session: i64, delivered: bool) {
         if send_session != 0
             && let Some(tasks) = self.library.tasks()

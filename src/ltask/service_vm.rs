@@ -70,7 +70,7 @@ impl Vm<Service> {
         self.system().log_text(self.id, &text);
     }
 
-    /// Runs a slice, records it in `progress`, and adds it to the statistics. `began` is the present time in
+    /// Runs a slice, records it in `progress`, and adds it to the statistics. `began` is the current time in
     /// nanoseconds of the monotonic clock. Returns the time at which the slice ended; None if the service must end.
     #[inline]
     pub(super) fn run_counted(&mut self, progress: &Progress, began: u64) -> Option<u64> {
@@ -136,7 +136,7 @@ fn log_position(service: &Service, traceback: &str) {
     let system = service.system();
     let own = Progress::own();
     let progress = worker_number().map(|number| &system.progress[number]).or(own.as_deref());
-    // On its own thread, a service waits during most of its slice.
+    // A service with its own thread waits during most of its slice, so the time before its last wait does not count.
     let since = progress.map_or(0, |progress| progress.since.load(Ordering::Relaxed));
     let seconds = (monotonic_nanos() - since.max(service.slice_began)) as f64 / 1e9;
     let (id, label) = (service.id, service.statistics.label());

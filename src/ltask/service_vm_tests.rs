@@ -14,12 +14,12 @@ use std::os::raw::c_int;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A C function without the core's barrier, as a third-party module may have. Its panic unwinds Lua's own frames.
+/// A C function without the core's barrier, like one of a third-party module. Its panic unwinds Lua's own frames.
 unsafe extern "C-unwind" fn break_through(_: *mut lua_State) -> c_int {
     panic!("unwinds the VM")
 }
 
-/// A function with the barrier, which also panics.
+/// A function that panics inside of the barrier.
 const BREAK_INSIDE: Function =
     Function::new(|_: &mut Call<'_>| -> Result<(), Fault> { panic!("the barrier stops this") });
 

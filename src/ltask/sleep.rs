@@ -130,7 +130,7 @@ impl Sleepers {
         *woken = false;
     }
 
-    /// The number of sleeping workers.
+    /// Returns the number of sleeping workers.
     pub(crate) fn sleeping(&self) -> usize {
         self.sleeping.load(Ordering::Relaxed) as usize
     }

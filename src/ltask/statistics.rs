@@ -19,7 +19,7 @@ pub(crate) struct Statistics {
     pub(crate) coroutines: AtomicU64,
     /// Whether the service is configured to have its own thread (G1).
     pub(crate) exclusive: AtomicBool,
-    /// Whether the service must end after its present slice.
+    /// Whether the service must end after its current slice.
     pub(crate) must_end: AtomicBool,
     /// Whether the watchdog has reported a slice of the service since `core.take_long_slice_report` was last called.
     pub(crate) long_slice_reported: AtomicBool,
@@ -28,19 +28,19 @@ pub(crate) struct Statistics {
 }
 
 impl Statistics {
-    /// The service's label.
+    /// Returns the service's label.
     pub(crate) fn label(&self) -> String {
         lock(&self.label).clone()
     }
 
-    /// Returns for how many nanoseconds the service has run: the time of its slices on workers, plus the CPU time of
-    /// the service's thread, if it has a thread.
+    /// Returns how long the service has run, in nanoseconds: the time of its slices on workers, plus the CPU time of
+    /// the service's thread, if it has one.
     pub(crate) fn busy(&self) -> u64 {
         let busy = self.busy.load(Ordering::Relaxed);
         busy + super::thread_clock::nanos(self.clock.load(Ordering::Relaxed))
     }
 
-    /// Adds a slice of `nanos` nanoseconds. `memory` and `peak` are the present and the largest size of the VM in
+    /// Adds a slice of `nanos` nanoseconds. `memory` and `peak` are the current and the largest size of the VM in
     /// bytes.
     pub(crate) fn add_slice(&self, nanos: u64, memory: usize, peak: usize) {
         let add = |cell: &AtomicU64, more| {

@@ -6,7 +6,8 @@ pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The maximum number of services that a worker takes from the hand-off slot in a row while others wait in the deque.
+/// The maximum number of services that a worker takes from the hand-off slot in a row while other services wait in the
+/// deque.
 pub(crate) const MAX_HAND_OFFS: u32 = 64;
 /// Each time a worker has chosen this many services, it checks the injector first, so that a busy deque does not starve
 /// the services in the injector.

@@ -63,7 +63,7 @@ pub(crate) struct System<V> {
 /// How the VMs of services are prepared.
 #[derive(Clone, Copy)]
 pub(crate) struct Preparation {
-    /// Functions that prepare a VM.
+    /// The functions that prepare a VM, in the order in which they are called.
     pub(crate) functions: &'static [Function],
     /// Returns whether a module is built in. If so, `require` does not search for a file.
     pub(crate) is_built_in: fn(&[u8]) -> bool,
@@ -119,7 +119,7 @@ impl<V> System<V> {
         Ok(())
     }
 
-    /// Wakes the receiver as a push has requested.
+    /// Wakes service `id` as the result of a push requests.
     pub(crate) fn wake(&self, id: ServiceId, wake: Wake<Arc<Event>>) {
         match wake {
             Wake::None => {}
@@ -137,8 +137,8 @@ impl<V> System<V> {
         }
     }
 
-    /// As [`System::notify_room`], for a receiver that has found its mailbox empty: if a sender was refused just
-    /// before, it is notified now.
+    /// Like [`System::notify_room`], except that the receiver has found its mailbox empty. Notifies the senders that
+    /// were refused just before.
     pub(crate) fn notify_if_refused(&self, id: ServiceId) {
         if let Some(slot) = self.registry.get(id)
             && slot.mailbox.has_refused()
@@ -177,8 +177,8 @@ impl<V> System<V> {
         slot.mailbox.is_alive(id)
     }
 
-    /// Posts an external message to root, as the request `external`. Any thread may call this. Returns false if too
-    /// many external messages are unread, or if there is no root.
+    /// Posts an external message to root, as the request `external`. Any thread can call this function. Returns false
+    /// if too many external messages are unread, or if there is no root.
     pub(crate) fn external(&self, data: *mut std::os::raw::c_void) -> bool {
         if self.external.fetch_add(1, Ordering::Relaxed) >= self.config.external_queue {
             self.external.fetch_sub(1, Ordering::Relaxed);
@@ -202,15 +202,15 @@ impl<V> System<V> {
         self.registry.get(id).and_then(|slot| slot.statistics())
     }
 
-    /// Logs text as an error of `service`: for the logger, or on standard error if there is no logger.
+    /// Logs `text` as an error of `service`. If there is no logger, writes `text` to standard error.
     pub(crate) fn log_text(&self, service: ServiceId, text: &str) {
         self.log_at(b"error", service, self.statistics(service), text);
     }
 
-    /// As [`System::log_text`], with a level, and with the statistics of the service, which may be dead.
+    /// Like [`System::log_text`], but with a level and with the statistics of the service, which may be dead.
     pub(crate) fn log_at(&self, level: &[u8], service: ServiceId, statistics: Option<Arc<Statistics>>, text: &str) {
         if !self.log.is_read() {
-            // A failed write has no caller that could handle it.
+            // No caller could handle a failed write.
             let _ = writeln!(std::io::stderr(), "{text}");
             return;
         }
@@ -243,7 +243,7 @@ impl<V> System<V> {
             self.monitor.wake();
         }
         let Some(reader) = result.reader else { return };
-        // A logger with a full mailbox is awake already.
+        // The mailbox accepts this message even if it is full. A logger that has died does not need the message.
         let _ = self.post(Message::with_values(SYSTEM, reader, 0, kind::SYSTEM, &[Value::String(b"log_ready")]), 0);
     }
 

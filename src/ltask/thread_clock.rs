@@ -1,4 +1,4 @@
-//! The CPU time of a thread, which other threads may read. `rustix` does not support the clocks of other threads.
+//! The CPU time of a thread, which other threads can read. `rustix` does not support the clocks of other threads.
 
 /// Returns the CPU time, in nanoseconds, of the thread whose CPU clock is `clock`; 0 if `clock` is 0 or the thread has
 /// ended.
@@ -18,7 +18,7 @@ pub(crate) fn nanos(clock: i32) -> u64 {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn own() -> i32 {
     let mut clock = 0;
-    // SAFETY: `pthread_self` is a running thread, and `clock` has room for the number of its clock.
+    // SAFETY: `pthread_self` returns a running thread, and `clock` is valid for the write of the clock's id.
     match unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) } {
         0 => clock,
         _ => 0,

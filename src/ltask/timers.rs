@@ -78,7 +78,7 @@ impl Timers {
         }
     }
 
-    /// Returns the number of a service's timers.
+    /// Returns how many timers a service has.
     pub(crate) fn count_of(&self, service: ServiceId) -> usize {
         let inner = lock(&self.inner);
         let mut slot = inner.heads.get(&service).copied().unwrap_or(NONE);
@@ -104,7 +104,7 @@ impl Timers {
         }
     }
 
-    /// Moves expired timers to `out`, until it has `most` timers. They are ordered by time, then by creation.
+    /// Moves expired timers to `out`, until `out` has `most` timers. The timers are ordered by time, then by creation.
     pub(crate) fn expire(&self, now: u64, most: usize, out: &mut Vec<ExpiredTimer>) {
         let mut guard = lock(&self.inner);
         let inner = &mut *guard;
@@ -125,7 +125,7 @@ impl Timers {
         inner.planned_wakeup
     }
 
-    /// The number of timers.
+    /// Returns the number of timers.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         lock(&self.inner).queue.len()

@@ -1,4 +1,4 @@
-//! The watchdog, with which the monitor thread checks the progress of the threads that run services.
+//! The watchdog. The monitor thread uses it to check the progress of the threads that run services.
 //!
 //! If a slice takes long, the service in its worker's hand-off slot is released to the other workers, and a spare
 //! worker starts if there is work and no free worker. If a slice takes longer than `config.watchdog`, it is reported.
@@ -21,7 +21,7 @@ const BLOCKED_AFTER: u64 = 200 * MILLI;
 /// How long the watchdog waits for a traceback, in nanoseconds.
 const TRACEBACK_TIMEOUT: u64 = 200 * MILLI;
 
-/// The last sample of a thread's progress: the slice that runs.
+/// The samples of one thread's progress during the slice that runs.
 #[derive(Clone, Default)]
 struct Sample {
     turn: u64,
@@ -31,13 +31,13 @@ struct Sample {
     /// The CPU time of the thread at the first and at the last sample of the slice.
     first_cpu_time: u64,
     cpu_time: u64,
-    /// The time at which the watchdog requested a traceback; 0 if it did not.
+    /// The time at which the watchdog requested a traceback; 0 if it has not.
     requested_at: u64,
     logged: bool,
-    /// The service's statistics, kept from the request of the traceback on, because the service may be dead at the next
-    /// report.
+    /// The service's statistics, kept since the watchdog requested the traceback, because the service may be dead when
+    /// the next line is logged.
     statistics: Option<Arc<Statistics>>,
-    /// For a service's own thread: the count of its waits, and whether the service was reported as blocked.
+    /// For a service's own thread: the value of [`Progress::waits`], and whether the service was reported as blocked.
     waits: u64,
     is_blocked: bool,
 }
@@ -49,7 +49,7 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Creates a watchdog that has taken no sample.
+    /// Creates a watchdog without samples.
     pub(super) fn new(system: &System) -> Watchdog {
         Watchdog { workers: vec![Sample::default(); system.progress.len()], own: Vec::new() }
     }
@@ -89,9 +89,9 @@ impl Watchdog {
         running > 0 || sleepers.sleeping() < system.config.worker
     }
 
-    /// Samples services with their own threads. Such a service waits during most of a slice, so its age is the CPU time
-    /// that its thread has taken between two waits. Returns whether one of these threads takes CPU time, or is awake
-    /// and not reported as blocked.
+    /// Samples services with their own threads. Such a service waits during most of a slice, so the age of the slice is
+    /// the CPU time that the thread has taken since its last wait. Returns whether one of these threads takes CPU time,
+    /// or is awake and not reported as blocked.
     fn sample_own(&mut self, system: &System, now: u64) -> bool {
         let all = lock(&system.own_progress).clone();
         self.own.retain(|(progress, sample)| {
@@ -164,8 +164,8 @@ impl Sample {
         }
     }
 
-    /// Called when the slice has ended or its thread has waited. If the slice was reported, reports that it has paused,
-    /// or that the service is no longer blocked.
+    /// Called when the slice has ended or its thread has waited. If the slice was reported, reports that it has paused.
+    /// If the service was reported as blocked, reports that it is no longer blocked.
     fn withdraw(&self, system: &System, progress: &Progress, now: u64) {
         if self.logged || self.requested_at != 0 && progress.has_reported(self.turn) {
             self.report(system, b"info", now, "has paused again after", "");
@@ -175,7 +175,8 @@ impl Sample {
         }
     }
 
-    /// Logs the state of the slice, with the label that its service had when the watchdog requested the traceback.
+    /// Logs the state of the slice, with its service's label, even if the service has died since the watchdog requested
+    /// the traceback.
     fn report(&self, system: &System, level: &[u8], now: u64, state: &str, cause: &str) {
         let (id, label) = (self.service, label(self.statistics.as_deref()));
         let seconds = (now - self.since) as f64 / 1e9;

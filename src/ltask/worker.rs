@@ -93,9 +93,9 @@ impl Worker<'_> {
     }
 }
 
-/// Runs a slice of a ready service. `began` returns the time at which the slice begins. Returns the time at which it
-/// has ended, and the affinity with which the service must be queued again, if it must. Returns None if there was no
-/// slice, or if the service will not run here again.
+/// Runs a slice of a ready service. `began` returns the time at which the slice begins. Returns the time at which the
+/// slice ended, and, if the service must be queued again, its affinity. Returns None if no slice ran, or if the service
+/// has ended or moves to its own thread.
 #[inline]
 fn run_slice_of(
     system: &Arc<System>, id: ServiceId, progress: &Progress, began: impl FnOnce() -> u64,

@@ -1,10 +1,10 @@
 //! The queue of one worker: which service the worker runs next, and whether the other services in the queue are
 //! announced.
 //!
-//! Only the worker's own thread uses it; other workers steal from its deque (`ready_queues.rs`). Invariant: when a
-//! slice begins, every service in the deque has been announced (`sleep.rs`) since it was pushed, because the slice may
-//! block. Only the service that runs next needs no announcement. The models in `tests/loom` check this file together
-//! with `ready_queues.rs` and `sleep.rs`.
+//! Only the worker's own thread uses the queue; other workers steal from the worker's deque (`ready_queues.rs`).
+//! Invariant: when a slice begins, every service in the deque has been announced (`sleep.rs`) since it was pushed,
+//! because the slice may block. Only the service that runs next needs no announcement. The models in `tests/loom` check
+//! this file together with `ready_queues.rs` and `sleep.rs`.
 
 use super::message::ServiceId;
 use super::ready_queues::ReadyQueues;
@@ -17,9 +17,9 @@ pub(crate) struct WorkerQueue {
     /// The worker's number, which is its lane in the ready queues.
     pub(crate) number: usize,
     deque: Deque<ServiceId>,
-    /// The number of services in a row that came from the hand-off slot.
+    /// How many services in a row came from the hand-off slot.
     hand_offs: Cell<u32>,
-    /// The number of calls of `pick`.
+    /// The number of calls to `pick`.
     turn: Cell<u32>,
     /// Whether the deque may have a service that was not announced.
     has_unannounced: Cell<bool>,
@@ -40,9 +40,9 @@ impl WorkerQueue {
         }
     }
 
-    /// Queues a service that has more to do, behind the other services. If there are no others, this worker most likely
-    /// runs the service next, so no other worker is woken here; `next` announces the service if another service comes
-    /// first.
+    /// Queues a service that has more to do, behind the other services. If there are no other services, this worker
+    /// most likely runs the service next, so no other worker is woken here; `next` announces the service if another
+    /// service comes first.
     pub(crate) fn requeue(&self, ready: &ReadyQueues, sleepers: &Sleepers, id: ServiceId) {
         let alone = self.deque.is_empty() && ready.is_lane_empty(self.number);
         self.deque.push(id);
@@ -68,7 +68,8 @@ impl WorkerQueue {
         }
     }
 
-    /// Moves a batch from the injector to the deque, except for its first service, which is returned and runs now.
+    /// Moves a batch from the injector to the deque, except for the first service of the batch. Returns that service,
+    /// which runs now.
     fn take_injected(&self, ready: &ReadyQueues) -> Option<ServiceId> {
         self.has_unannounced.set(true);
         ready.take_injected(&self.deque)
@@ -101,8 +102,8 @@ impl WorkerQueue {
         self.deque.pop().or_else(|| ready.take_bound(self.number)).or_else(|| self.take_injected(ready))
     }
 
-    /// Moves half of another worker's deque to this deque, except for the first service, which is returned and runs
-    /// now.
+    /// Moves half of another worker's deque to this deque, except for the first service. Returns that service, which
+    /// runs now.
     pub(crate) fn steal(&self, ready: &ReadyQueues, sleepers: &Sleepers) -> Option<ServiceId> {
         let id = ready.steal(self.number, &self.deque);
         self.has_unannounced.set(true);

@@ -6,8 +6,8 @@ use super::table::TaskTable;
 use crate::lua::{Call, Fault};
 
 impl Tasks {
-    /// Returns the number of a new task, which has a free or a new coroutine with an empty stack. The task has not
-    /// started yet.
+    /// Returns the id of a new task, which has a free or a new coroutine with an empty stack. The task has not started
+    /// yet.
     #[inline]
     pub(crate) fn acquire(&self, call: &mut Call<'_>) -> Result<TaskId, Fault> {
         let table = &mut *self.table.borrow_mut();
@@ -21,12 +21,12 @@ impl Tasks {
         self.create_coroutines(call, table)
     }
 
-    /// Creates coroutines: one for the new task, and more for the pool. The number of new coroutines grows with the
-    /// number of all that were created.
+    /// Creates a coroutine for the new task, and further ones for the pool. The more coroutines were created before,
+    /// the more are created at once.
     #[cold]
     fn create_coroutines(&self, call: &mut Call<'_>, table: &mut TaskTable) -> Result<TaskId, Fault> {
         let count = 1 + (table.pool.created / 8).min(512) as usize;
-        // No Lua code runs meanwhile.
+        // No Lua code runs here, so `table` can stay borrowed.
         let made = self.threads.create(call, count)?;
         for &own in &made[1..] {
             let id = table.add(own);
@@ -35,7 +35,7 @@ impl Tasks {
         Ok(table.add(made[0]))
     }
 
-    /// Pushes the own coroutine of a task. Returns its index.
+    /// Pushes a task's own coroutine. Returns the coroutine's index.
     pub(crate) fn push_own(&self, call: &mut Call<'_>, id: TaskId) -> Result<i32, Fault> {
         let own = {
             let table = &mut *self.table.borrow_mut();
@@ -45,7 +45,7 @@ impl Tasks {
         self.threads.push(call, own)
     }
 
-    /// Puts the coroutine of an unstarted task back into the pool.
+    /// Clears the coroutine of an unstarted task, and returns the coroutine to the pool.
     #[cold]
     pub(crate) fn release(&self, id: TaskId) {
         let table = &mut *self.table.borrow_mut();
@@ -66,7 +66,8 @@ impl Tasks {
 }
 
 impl TaskTable {
-    /// Keeps the coroutine of a task that has returned. Its stack is empty.
+    /// Returns the coroutine of a task to the pool, or releases the coroutine if the pool is full. The coroutine's
+    /// stack must be empty.
     #[inline]
     pub(super) fn return_to_pool(&mut self, id: TaskId) {
         self.task_mut(id).phase = Phase::Pooled;

@@ -3,13 +3,13 @@
 use super::token::Token;
 use crate::lua::Coroutine;
 
-/// The number of a task that has not ended. Numbers of ended tasks are reused.
+/// The id of a task: its index in the task table. Ids of ended tasks are reused.
 pub(crate) type TaskId = u32;
 
-/// A host's data about a task: the receiver of its result. With session 0 there is no receiver.
+/// The request that a task handles: where the host sends the task's result. If the session is 0, no result is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tag {
-    /// The service that has sent the request.
+    /// The service that sent the request.
     pub(crate) from: u32,
     /// The session of the request.
     pub(crate) session: i64,
@@ -45,8 +45,8 @@ pub(super) enum Phase {
     Yielded,
     /// Running. If `raises` is true, the wait that the task was resumed from raises an error.
     Running { raises: bool },
-    /// Suspended in a wait since this cycle of the collector. If `weak` is true, its coroutines stay alive only as long
-    /// as its token is referenced, see `orphan`.
+    /// Suspended in a wait, which began in the collector's cycle `cycle`. If `weak` is true, the task's coroutines stay
+    /// alive only as long as other code refers to its token, see `orphan`.
     Waiting { cycle: u32, weak: bool },
     /// Queued, because no code can end its wait.
     Orphaned,
@@ -54,12 +54,12 @@ pub(super) enum Phase {
     Reported,
     /// Taken from its wait, and not yet resumed or queued.
     Taken,
-    /// Queued, because a program has closed or resumed a coroutine of its chain. The coroutine that was resuming the
-    /// lost one gets an error.
+    /// Queued, because a program has closed or resumed a coroutine of its chain. The coroutine that was resuming that
+    /// coroutine gets an error.
     Severed,
     /// Queued, because a program has closed or resumed its own coroutine.
     Stale,
-    /// Killed while it was queued. Its number becomes vacant when its turn comes.
+    /// Killed while it was queued. Its id becomes vacant when the task is taken from the queue.
     Dead,
 }
 
@@ -91,13 +91,15 @@ pub(super) struct Task {
     pub(super) token: Token,
     pub(super) reason: Reason,
     pub(super) tag: Tag,
-    /// Whether the function of `on_end` is called when the task ends.
+    /// Whether lio calls the function of `on_end` when the task ends.
     pub(super) watched: bool,
-    /// The start of the task, in nanoseconds of the monotonic clock.
+    /// The time at which the task started, in nanoseconds of the monotonic clock.
     pub(super) started_at: u64,
-    /// While `metering`: the CPU time of the task's resumes, and the thread's CPU time when the current resume began,
-    /// in nanoseconds. Includes the time of former tasks on the same coroutine.
+    /// The CPU time of the task's resumes since `metering` was set, in nanoseconds. Includes the time of earlier tasks
+    /// on the same coroutine.
     pub(super) cpu_nanos: u64,
+    /// The thread's CPU time when `cpu_nanos` was last updated or the current resume began, in nanoseconds; 0 if it was
+    /// not measured.
     pub(super) resumed_at: u64,
 }
 

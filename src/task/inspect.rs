@@ -9,7 +9,7 @@ use crate::lua::{Call, Fault};
 /// The value or the session that a task waits on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WaitingOn {
-    /// The value at this index, which was pushed.
+    /// A Lua value, which was pushed at this stack index.
     Token(i32),
     Session(i64, Reason),
 }
@@ -20,7 +20,7 @@ pub(crate) struct Report {
     pub(crate) age: f64,
     pub(crate) status: &'static str,
     pub(crate) waits: Option<WaitingOn>,
-    /// The indexes of the task's coroutines, which were pushed, from the innermost outwards.
+    /// The stack indexes of the task's coroutines, from the innermost outwards. The coroutines were pushed.
     pub(crate) coroutines: Vec<i32>,
 }
 
@@ -71,11 +71,11 @@ impl Tasks {
         Some(self.table.borrow().task(id).cpu_nanos as f64 / 1e9)
     }
 
-    /// Adds the time of a task's current resume up to now.
+    /// Adds the CPU time of a task's current resume so far to the task's CPU time.
     pub(super) fn add_running_time(&self, id: TaskId) {
         let now = thread_nanos();
         let task = &mut self.table.borrow_mut().tasks[id as usize];
-        // If 0, the task was resumed before the measurement began.
+        // If `resumed_at` is 0, the task was resumed before the measurement began.
         if task.resumed_at != 0 {
             task.cpu_nanos += now.saturating_sub(task.resumed_at);
         }

@@ -11,9 +11,9 @@ use std::rc::Rc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum KillResult {
     Killed,
-    /// The task was killed, and its own coroutine raised an error meanwhile. The error was pushed.
+    /// The task was killed. Its own coroutine raised an error when it was closed; the error was pushed.
     Raised,
-    /// The task is running, or in the middle of a call, so it was not killed.
+    /// The task was not killed, because it is running or in the middle of a call.
     Running,
     /// The coroutine belongs to no task.
     NoTask,
@@ -30,13 +30,13 @@ pub(super) enum ErrorSink {
 
 impl Tasks {
     /// Kills the task whose own coroutine is at `index`: removes it from the task table, then closes its coroutines
-    /// from the innermost outwards, which closes their `<close>` variables. Errors that this raises are written to
+    /// from the innermost outwards, which closes their `<close>` variables. Errors during the closing are written to
     /// standard error.
     pub(crate) fn kill(self: &Rc<Self>, call: &mut Call<'_>, index: i32) -> Result<KillResult, Fault> {
         self.end_task(call, index, ErrorSink::Log)
     }
 
-    /// Kills a task like `kill`, and reports errors of the task's coroutine according to `errors`.
+    /// Kills a task like `kill`, but reports an error of the task's own coroutine according to `errors`.
     fn end_task(self: &Rc<Self>, call: &mut Call<'_>, index: i32, errors: ErrorSink) -> Result<KillResult, Fault> {
         let Some(own) = call.coroutine(index) else { return Ok(KillResult::NoTask) };
         let Some(id) = self.alive_task(own) else { return Ok(KillResult::NoTask) };
@@ -86,8 +86,8 @@ impl Tasks {
         false
     }
 
-    /// Closes the coroutine at `index`, even if it belongs to a task, as `coroutine.close` does. Returns true if it
-    /// raised no error; otherwise pushes the error and returns false.
+    /// Closes the coroutine at `index` like `coroutine.close`, even if the coroutine belongs to a task. Returns true if
+    /// it raised no error; otherwise pushes the error and returns false.
     pub(crate) fn close_any(self: &Rc<Self>, call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
         let member = call.coroutine(index).and_then(|co| self.member_of(co));
         let Some(id) = member else { return self.threads.close(call, index) };
@@ -102,9 +102,9 @@ impl Tasks {
         }
     }
 
-    /// Closes the coroutine at `index`, which a waiting task's own coroutine is resuming, and the coroutines inside of
-    /// it. The wait is cancelled, and the coroutine that was resuming the closed one continues with an error. Returns
-    /// the same as `close_any`.
+    /// Closes the coroutine at `index`, a nested coroutine of a waiting task, and the coroutines inside of it. The wait
+    /// is cancelled, and the coroutine that was resuming the closed one continues with an error. Returns the same as
+    /// `close_any`.
     fn close_member(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, index: i32) -> Result<bool, Fault> {
         let height = call.count();
         let thread = call.coroutine(index);
@@ -123,7 +123,8 @@ impl Tasks {
         Ok(!self.close_members(call, height, last, thread))
     }
 
-    /// Pushes the coroutines of a task from number `first` inwards. Returns the index of the last one.
+    /// Pushes the coroutines of a task, from position `first` to the innermost. Returns the stack index of the last
+    /// one.
     pub(super) fn push_members(&self, call: &mut Call<'_>, id: TaskId, first: usize) -> Result<i32, Fault> {
         let table = &mut *self.table.borrow_mut();
         table.keep_strong(id);
@@ -134,7 +135,7 @@ impl Tasks {
     }
 
     /// Pushes the token of a task that waits, or that was woken and has not continued yet. Returns false if there is no
-    /// such token.
+    /// such token, or if it is a session.
     fn push_token(&self, call: &mut Call<'_>, id: TaskId) -> Result<bool, Fault> {
         let table = self.table.borrow();
         let task = table.task(id);
@@ -158,7 +159,7 @@ impl Tasks {
         table.end_wait(id);
     }
 
-    /// Kills all tasks except the running one, and the tasks that they fork while they end.
+    /// Kills all tasks except the running one. Tasks that are forked meanwhile are killed too.
     pub(crate) fn kill_all(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
         let height = call.count();
         loop {
@@ -177,7 +178,8 @@ impl Tasks {
         }
     }
 
-    /// Returns the coroutine of the first task from `next` on that has not ended, and moves `next` past it.
+    /// Returns the coroutine of the first task that has not ended, from the id `next` on. Sets `next` to the following
+    /// id.
     pub(crate) fn next_alive(&self, next: &mut TaskId) -> Option<crate::lua::Coroutine> {
         let table = &mut *self.table.borrow_mut();
         while (*next as usize) < table.tasks.len() {

@@ -1,15 +1,15 @@
 //! Tasks: functions that run in coroutines of a pool, wait on tokens and are woken. Each VM has one [`Tasks`].
-//! `lio.loop` drives it through `lio.task`; the service library of the scheduler drives it from Rust.
+//! `lio.loop` uses this module through `lio.task`; the scheduler's service library uses it from Rust.
 //!
 //! - The coroutine of a finished task is reused for the next one. The coroutine of a task that failed or was killed is
 //!   closed, together with its `<close>` variables, and released.
 //! - A wakeup puts the task into the ready queue and never runs it inside the waker. Tasks run in the order of their
-//!   wakeups. The queue contains task numbers only; the values for the resume are on the coroutine's own stack already.
+//!   wakeups. The queue contains only task ids; the values for the resume are on the coroutine's own stack already.
 //! - A wait leaves its token in the first stack slot of its frame, which keeps the token alive.
 //! - Lua code can close or resume any coroutine that it has as a value. Therefore each use checks the coroutine's
-//!   status first, and the step after a wait checks that this module has resumed the task. A coroutine that a program
-//!   has resumed itself no longer belongs to a task.
-//! - `table` is borrowed briefly each time, and never while Lua code runs: a task, a handler or a finalizer may call
+//!   status first, and the step after a wait checks that this module has resumed the task. If a program has resumed a
+//!   coroutine of a task, the coroutine no longer belongs to the task.
+//! - `Tasks::table` is borrowed only briefly, and never while Lua code runs: a task, a handler or a finalizer may call
 //!   any function here.
 //!
 //! | file | topic |
@@ -69,12 +69,12 @@ pub(crate) struct Tasks {
     current: Cell<Option<(TaskId, Coroutine)>>,
     /// The approximate time, in nanoseconds of the monotonic clock.
     now: Cell<u64>,
-    /// The number of nested calls of `spawn`.
+    /// The number of nested calls to `spawn`.
     depth: Cell<u32>,
     /// Whether the tasks' CPU time is measured.
     metering: Cell<bool>,
     host: OnceCell<Box<dyn Host>>,
-    /// C functions across which a wait may yield, in addition to Lua's own.
+    /// The C functions across which a wait can yield, in addition to Lua's own.
     yieldable_functions: RefCell<Vec<Function>>,
 }
 
@@ -117,7 +117,7 @@ impl Tasks {
 
     /// Sets the host, which is notified when a task ends. Call this only once.
     pub(crate) fn set_host(&self, host: Box<dyn Host>) {
-        // A second call would be a mistake of the caller.
+        // A second call is a bug in the caller. It has no effect.
         let _ = self.host.set(host);
     }
 
@@ -142,7 +142,7 @@ impl Tasks {
         self.table.borrow().task(id).tag
     }
 
-    /// Sets the tag of a task that has not ended, for instance after its response.
+    /// Sets the tag of a task that has not ended, for instance after its request was answered.
     pub(crate) fn set_tag(&self, id: TaskId, tag: Tag) {
         self.table.borrow_mut().task_mut(id).tag = tag;
     }
@@ -177,7 +177,7 @@ impl Tasks {
         self.table.borrow().count
     }
 
-    /// Returns the number of running requests: tasks with a sender that have not ended.
+    /// Returns how many requests are being handled: the number of tasks that have a sender and have not ended.
     pub(crate) fn requests(&self) -> usize {
         self.table.borrow().requests
     }

@@ -7,12 +7,12 @@
 //! or returns, or its error, are moved to the next coroutine outwards, which is suspended in its `resume` and continues
 //! with them. A later `resume` nests again.
 //!
-//! So a program that never waits inside its coroutines pays for one link per resume. The first wait costs one yield and
-//! one anchor per level. Further waits of the front cost nothing per level.
+//! So a program that never waits inside its coroutines pays only for recording one link per resume. The first wait
+//! costs one yield and one anchor per level. Further waits of the front cost nothing per level.
 //!
 //! A program may close or resume a member with the plain coroutine library of a stock interpreter. Therefore a chain is
-//! valid up to the first member, from the task's own inwards, that is not suspended. The coroutine that was resuming
-//! that member continues with an error.
+//! valid up to the first member, counted from the task's own coroutine inwards, that is not suspended. The coroutine
+//! that was resuming that member continues with an error.
 
 use super::Tasks;
 use super::entry::{Phase, TaskId};
@@ -113,8 +113,8 @@ impl Tasks {
         }
     }
 
-    /// Pushes `ok` to `front`, and moves the topmost `count` values of `child` there. Returns the number of these
-    /// values; `None` if the stack of `front` is full.
+    /// Pushes `ok` to the stack of `front`, and moves the topmost `count` values of `child` there. Returns how many
+    /// values `front` has received; `None` if its stack is full.
     fn transfer_outwards(&self, child: Coroutine, front: Coroutine, ok: bool, count: i32) -> Option<i32> {
         if !self.threads.push_to(front, ok) {
             return None;
@@ -138,8 +138,8 @@ impl TaskTable {
         self.threads.count_suspended(&outer[..untouched])
     }
 
-    /// Removes the coroutine at `position`, and those inside of it, from the chain of a task that does not run. The
-    /// caller is about to close them.
+    /// Removes the coroutine at `position`, and the coroutines inside of it, from the chain of a task that does not
+    /// run. The caller is about to close these coroutines.
     pub(super) fn sever(&mut self, id: TaskId, position: usize) {
         self.truncate_chain(id, position);
         self.enqueue_once(id, Phase::Severed);

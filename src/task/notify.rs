@@ -1,4 +1,4 @@
-//! Notifications when tasks end or fail. They go to the functions of `on_abandon`, `on_end` and `on_error`, to a host,
+//! Notifications when tasks end or fail. Each goes to the function of `on_abandon`, `on_end` or `on_error`, to a host,
 //! or to standard error.
 
 use super::Tasks;
@@ -9,7 +9,7 @@ use crate::lua::{
 use std::io::Write;
 use std::rc::Rc;
 
-/// The numbers of the values that `threads` keeps: the module, whose `on_error` is called, and the functions of
+/// The keys of the values that `threads` keeps: the module, whose `on_error` is called, and the functions of
 /// `on_abandon` and `on_end`.
 pub(super) const MODULE: u8 = 0;
 pub(super) const ABANDON: u8 = 1;
@@ -31,14 +31,14 @@ pub(crate) trait Host {
 }
 
 impl Tasks {
-    /// Sets the function of `on_abandon` to the value at `index`. It is called with the token when a wait ends without
-    /// a wakeup.
+    /// Sets the function of `on_abandon` to the value at `index`. The function is called with the token when a wait
+    /// ends without a wakeup.
     pub(crate) fn set_on_abandon(&self, call: &mut Call<'_>, index: i32) -> Result<(), Fault> {
         self.threads.store(call, ABANDON, index)
     }
 
-    /// Sets the function of `on_end` to the value at `index`. It is called with the coroutine of a task that fails, or
-    /// that ends and is watched.
+    /// Sets the function of `on_end` to the value at `index`. The function is called with the coroutine of a task that
+    /// fails, or that ends and is watched.
     pub(crate) fn set_on_end(&self, call: &mut Call<'_>, index: i32) -> Result<(), Fault> {
         self.threads.store(call, END, index)
     }
@@ -91,8 +91,8 @@ impl Tasks {
         self.call_stored(call, END, index, "error in on_end: ");
     }
 
-    /// Calls a kept function with the value at `index`. An error in the function is written to standard error; a lack
-    /// of memory is ignored.
+    /// Calls the stored function with the key `number`, with the value at `index` as the argument. If the function
+    /// raises an error, writes the error to standard error. Ignores a lack of memory.
     fn call_stored(self: &Rc<Self>, call: &mut Call<'_>, number: u8, index: i32, what: &'static str) {
         let height = call.count();
         if let Ok(function) = self.threads.push_stored(call, number)
@@ -119,7 +119,8 @@ impl Tasks {
         Ok(())
     }
 
-    /// Closes the coroutine of a failed task, at `co`, which raised the error at `error`.
+    /// Closes a failed task's coroutine, at the index `co`. Writes an error to standard error, unless it is the task's
+    /// own error, at the index `error`.
     pub(super) fn close_failed(self: &Rc<Self>, call: &mut Call<'_>, co: i32, error: i32) -> Result<(), Fault> {
         if !self.threads.close(call, co)? {
             let index = call.count();
@@ -155,7 +156,7 @@ impl Tasks {
 
 fn write_line(what: &str, text: &[u8]) {
     let line = [b"lio: ", what.as_bytes(), text, b"\n"].concat();
-    // A failure cannot be reported anywhere.
+    // A failed write cannot be reported anywhere.
     let _ = std::io::stderr().write_all(&line);
 }
 
@@ -175,7 +176,7 @@ fn call_on_error(call: &mut Call<'_>) -> Result<Next, Fault> {
 }
 
 /// `task.on_error(message [, co])`: called with the error of a failed task, and with its coroutine if its stack still
-/// exists. A program may replace this function to log elsewhere. The default writes the message and a traceback to
+/// exists. A program can replace this function to log elsewhere. The default writes the message and a traceback to
 /// standard error.
 pub(crate) const ON_ERROR: Function = Function::new(on_error);
 

@@ -2,8 +2,8 @@
 //!
 //! The coroutines of every task are anchored, even if no code can wake the task. Therefore a wait that has lasted for a
 //! whole cycle of the collector is made weak: from then on, the task's coroutines stay alive only as long as other code
-//! refers to the token. When there is no such reference left, the task is queued as an orphan. When its turn comes, it
-//! is reported and killed. A shorter wait costs nothing, and nearly all waits are shorter.
+//! refers to the token. When no such reference is left, the task is queued as an orphan. When the task is taken from
+//! the queue, it is reported and killed. A shorter wait costs nothing, and nearly all waits are shorter.
 
 use super::Tasks;
 use super::entry::{Phase, Tag, Task, TaskId};
@@ -23,7 +23,7 @@ impl Tasks {
         }
     }
 
-    /// Makes all waits weak that have lasted for the whole cycle that has just ended.
+    /// Makes waits weak if they have lasted for the whole cycle that has just ended.
     #[cold]
     fn end_cycle(self: &Rc<Self>, call: &mut Call<'_>) {
         let table = &mut *self.table.borrow_mut();
@@ -38,7 +38,7 @@ impl Tasks {
             }
             let task = table.task(id);
             let members = task.members().to_vec();
-            // No Lua code runs meanwhile.
+            // No Lua code runs in `weaken`, so `table` can stay borrowed.
             if self.threads.weaken(call, &members, task.front()) {
                 table.task_mut(id).phase = Phase::Waiting { cycle, weak: true };
             }
@@ -56,7 +56,7 @@ impl Tasks {
         }
     }
 
-    /// Queues again the orphans whose report has failed.
+    /// Requeues the orphans that could not be reported.
     #[cold]
     fn queue_unreported(&self) {
         let table = &mut *self.table.borrow_mut();
@@ -80,7 +80,7 @@ impl Tasks {
         }
     }
 
-    /// Handles an orphan when its turn comes: reports it like an error in the task, and kills it.
+    /// Handles an orphan that was taken from the queue: reports it like an error in the task, and kills it.
     #[cold]
     pub(super) fn report_orphan(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let height = call.count();

@@ -15,7 +15,7 @@ const ROUNDS: u32 = 256;
 #[derive(Default)]
 pub(super) struct Pool {
     free: Vec<TaskId>,
-    /// Task numbers without a coroutine.
+    /// Ids without a task or a coroutine. New tasks get these ids first.
     pub(super) vacant: Vec<TaskId>,
     /// The lowest number of free coroutines since the last review.
     low: usize,

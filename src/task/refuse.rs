@@ -4,8 +4,8 @@ use super::Tasks;
 use crate::lua::{Call, Fault, Frame, Kind, Next, Obstacle, Outcome, Stack, then};
 
 impl Tasks {
-    /// Raises `name: cannot wait here: …` at the line of the program: if `lio.misuse` is loaded, it finds the first
-    /// line outside the library's own files.
+    /// Raises `name: cannot wait here: …`. If `lio.misuse` is loaded, the message begins with the position of the first
+    /// caller outside the library's own files.
     #[cold]
     pub(crate) fn refuse<R>(&self, call: &mut Call<'_>, name: &str) -> Result<Next<R>, Fault> {
         let text = self.refusal_text(call, name)?;
@@ -106,7 +106,7 @@ impl Tasks {
     }
 }
 
-/// Runs if `lio.misuse` returns, which it never does.
+/// Runs if the `raise` function of `lio.misuse` returns, which never happens.
 fn not_raised(_: &mut Call<'_>, _: Outcome) -> Result<(), Fault> {
     Err(Fault::message("cannot wait here"))
 }

@@ -11,8 +11,8 @@ use crate::event::clock::thread_nanos;
 use crate::lua::{Call, Coroutine, Fault, Full, Resumed};
 use std::rc::Rc;
 
-/// The maximum number of tasks that are started inside each other. Lua allows 200 levels of C calls, of which each
-/// start needs two or three.
+/// The maximum number of tasks that are started inside each other. Lua allows 200 levels of C calls, and each start
+/// takes two or three of them.
 const MAX_DEPTH: u32 = 32;
 
 impl Tasks {
@@ -24,8 +24,8 @@ impl Tasks {
     }
 
     /// Runs a task that `acquire` has returned, up to its first wait. The topmost `count` values of the step's stack
-    /// are its function and its arguments. If a task calls this, the calling task continues when the new one waits. If
-    /// the new coroutine's stack is full, the coroutine returns to the pool.
+    /// are its function and its arguments. If a task calls this, the calling task continues when the new one waits or
+    /// ends. If the new coroutine's stack is full, the coroutine returns to the pool.
     #[inline]
     pub(crate) fn start(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, count: i32, tag: Tag) -> Result<(), Full> {
         let front = self.begin(id, tag);
@@ -47,7 +47,7 @@ impl Tasks {
         self.mark_running(task, false)
     }
 
-    /// Whether one more task may be started inside of the running one.
+    /// Whether one more task can be started inside of the running one.
     pub(crate) fn may_spawn(&self) -> bool {
         self.depth.get() < MAX_DEPTH
     }
@@ -85,11 +85,12 @@ impl Tasks {
     }
 
     /// Runs the tasks that are queued now. Tasks that are queued meanwhile are left for the next call. Returns whether
-    /// there are such tasks.
+    /// the queue contains such tasks.
     pub(crate) fn run_ready(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
         let queued = self.table.borrow().ready_queue.len();
         for _ in 0..queued {
-            // Finalizers may end a task, which must not happen between this point and its resume.
+            // Runs pending finalizers here: a finalizer may end a task, which must not happen after the task is taken
+            // from the queue.
             call.resume_collector();
             let (id, woken) = {
                 let table = &mut *self.table.borrow_mut();
@@ -153,7 +154,7 @@ impl Tasks {
         }
     }
 
-    /// Ends a task that has none of its coroutines left.
+    /// Ends a task that has no coroutine left.
     #[cold]
     fn end_without_coroutines(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         self.table.borrow_mut().count_end(id);
@@ -174,7 +175,7 @@ impl Tasks {
         self.notify_killed(call, id, tag);
     }
 
-    /// Marks a task as running and resumes it, with the values on its stack.
+    /// Marks a task as running and resumes it with the topmost `values` values on its stack.
     fn resume(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, values: i32, raises: bool) {
         let front = self.mark_running(self.table.borrow_mut().task_mut(id), raises);
         self.run(call, id, front, values);
@@ -190,7 +191,8 @@ impl Tasks {
         task.front()
     }
 
-    /// Resumes a task that was marked as running, with the values on its stack, until it waits or ends.
+    /// Resumes a task that was marked as running with the topmost `values` values on its stack, until the task waits or
+    /// ends.
     #[inline]
     fn run(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, values: i32) {
         let resumed = self.resume_as_current(id, front, || self.threads.resume(call, front, values));
@@ -210,7 +212,7 @@ impl Tasks {
         resumed
     }
 
-    /// Handles how a task's front stopped.
+    /// Called when a task's front has stopped. If necessary, ends the task, or continues the next coroutine outwards.
     #[inline(always)]
     fn handle_stop(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, resumed: Resumed) {
         match self.record_stop(id, front, resumed) {
@@ -286,7 +288,7 @@ impl Tasks {
     #[cold]
     fn fail(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let height = call.count();
-        // A failure that cannot be reported because the stack is full cannot be reported anywhere else.
+        // If the report fails, the error cannot be reported elsewhere either.
         let _ = self.report_failure(call, id);
         call.drop_to(height);
         // The task may have failed for lack of memory before it woke the tasks that join it. Therefore `on_end` is

@@ -1,7 +1,7 @@
 //! The task table: all tasks, the waiting task of each token, and the ready queue. Nothing here runs Lua code.
 //!
-//! Invariants: a task is in the queue at most once, exactly when its phase is a queued one. A token is in `waiting`
-//! exactly when a task in the phase `Waiting` has it.
+//! Invariants: a task is in the queue if and only if [`Phase::is_queued`] is true for its phase, and at most once. A
+//! token is in `waiting` if and only if a task in the phase `Waiting` has this token.
 
 use super::entry::{Phase, Tag, Task, TaskId};
 use super::pool::Pool;
@@ -23,7 +23,7 @@ pub(super) struct TaskTable {
     pub(super) ready_queue: VecDeque<TaskId>,
     pub(super) waiting: Waiters,
     pub(super) keys: TextKeys,
-    /// Orphans whose report has failed.
+    /// Orphans that could not be reported.
     pub(super) unreported: Vec<TaskId>,
     /// How many cycles the collector has completed.
     pub(super) cycle: u32,
@@ -62,14 +62,14 @@ impl TaskTable {
         task
     }
 
-    /// Removes a task from the counters of tasks that have not ended.
+    /// Subtracts a task from the counts of tasks that have not ended.
     #[inline]
     pub(super) fn count_end(&mut self, id: TaskId) {
         self.count -= 1;
         self.requests -= usize::from(self.task(id).tag.from != 0);
     }
 
-    /// Puts a task at the end of the queue. `phase` must be a queued one.
+    /// Puts a task at the end of the queue. `phase` must be a phase of queued tasks.
     #[inline]
     pub(super) fn enqueue(&mut self, id: TaskId, phase: Phase) {
         self.task_mut(id).phase = phase;
@@ -86,8 +86,8 @@ impl TaskTable {
         }
     }
 
-    /// Counts a task's coroutines from its own inwards. Stops at the first one that is not suspended by a yield, or
-    /// that a program has resumed.
+    /// Counts a task's coroutines, from its own coroutine inwards. Stops at the first coroutine that is not suspended
+    /// by a yield, or that a program has resumed.
     #[cold]
     pub(super) fn count_intact(&self, id: TaskId) -> usize {
         let task = self.task(id);
@@ -96,7 +96,8 @@ impl TaskTable {
         self.threads.count_suspended(&members[..untouched])
     }
 
-    /// Removes the wait on a token, and returns its task.
+    /// Ends the wait on a token. Returns the task that waited; `None` if no task waited, or if a program has closed or
+    /// resumed its coroutine.
     #[inline(always)]
     pub(super) fn take_waiter(&mut self, token: Token) -> Option<TaskId> {
         let id = self.waiting.remove(token)?;
@@ -117,7 +118,7 @@ impl TaskTable {
         self.task_mut(id).phase = Phase::Waiting { cycle, weak: false };
     }
 
-    /// Lets a task whose wait was removed wait again, unless it has lost its coroutines.
+    /// Lets a task whose wait was removed wait again, unless a program has closed or resumed one of its coroutines.
     #[cold]
     pub(super) fn restore_wait(&mut self, id: TaskId) {
         if self.still_waits(id) {
@@ -194,8 +195,8 @@ impl TaskTable {
         free
     }
 
-    /// Called when a program has closed or resumed a coroutine of a task that does not run. When its turn in the queue
-    /// comes, the task ends, or continues in the coroutine that was resuming the lost one.
+    /// Called when a program has closed or resumed a coroutine of a task that does not run. When the task is taken from
+    /// the queue, it ends, or continues in the coroutine that was resuming that coroutine.
     pub(super) fn invalidate(&mut self, id: TaskId) {
         self.end_wait(id);
         let kept = self.count_intact(id);
@@ -219,7 +220,7 @@ impl TaskTable {
         }
     }
 
-    /// Removes the wait of a task, if it waits. Its coroutines stay alive.
+    /// If the task waits, removes its wait. The task's coroutines stay alive.
     pub(super) fn end_wait(&mut self, id: TaskId) {
         if let Phase::Waiting { .. } = self.task(id).phase {
             let token = self.task(id).token;
@@ -256,8 +257,8 @@ impl TaskTable {
         }
     }
 
-    /// Called for a coroutine that runs although this module has not resumed it. The coroutine, and the ones that it
-    /// was resuming, leave their task.
+    /// Called for a coroutine that runs although this module has not resumed it. Removes the coroutine, and the
+    /// coroutines inside of it, from their task.
     pub(super) fn handle_foreign_resume(&mut self, co: Identity) {
         let Some(&id) = self.by_thread.get(&co) else { return };
         let position = self.position_in_chain(id, co);
@@ -274,7 +275,7 @@ impl TaskTable {
         members.position(|&member| self.threads.identity(member) == co)
     }
 
-    /// Adds a task with the coroutine `own`. Returns the number of the task. Vacant numbers are used first.
+    /// Adds a task with the coroutine `own`. Returns the task's id. Vacant ids are used first.
     pub(super) fn add(&mut self, own: Coroutine) -> TaskId {
         let id = match self.pool.vacant.pop() {
             Some(id) => {
@@ -295,8 +296,8 @@ impl TaskTable {
         id
     }
 
-    /// Releases a task's coroutines to the collector. The number becomes vacant now, or when its turn in the queue
-    /// comes.
+    /// Releases a task's coroutines to the collector. The task's id becomes vacant now or, if the task is queued, when
+    /// the task is taken from the queue.
     pub(super) fn discard(&mut self, id: TaskId) {
         self.truncate_chain(id, 1);
         let task = self.task_mut(id);
@@ -311,7 +312,7 @@ impl TaskTable {
         }
     }
 
-    /// Makes the number of a task vacant. The task was killed while it was queued.
+    /// Frees the id of a task that was killed while it was queued.
     pub(super) fn vacate(&mut self, id: TaskId) {
         self.task_mut(id).phase = Phase::Vacant;
         self.pool.vacant.push(id);

@@ -87,14 +87,15 @@ fn prepare(call: &mut Call<'_>) -> Result<(Rc<Tasks>, TaskId, Tag), Fault> {
     Ok((tasks, id, Tag { from: 7, session }))
 }
 
-/// `start(f, session)`: runs `f("argument")` for service 7.
+/// `start(f, session)`: runs `f("argument")` in a task for a request from service 7.
 fn start(call: &mut Call<'_>) -> Result<(), Fault> {
     let (tasks, id, tag) = prepare(call)?;
     tasks.start(call, id, 2, tag).expect("room");
     Ok(())
 }
 
-/// `queue(f, session)`: queues `f("argument")` for service 7.
+/// `queue(f, session)`: queues a task that runs `f("argument")` for a request from service 7. For session 3, the tag is
+/// then changed to sender 8 and session 9.
 fn queue(call: &mut Call<'_>) -> Result<(), Fault> {
     let (tasks, id, tag) = prepare(call)?;
     tasks.move_values(call, id, 2).expect("room");
@@ -107,7 +108,7 @@ fn queue(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `give_back(f, session)`: acquires a task and returns its coroutine to the pool, without a start.
+/// `give_back(f, session)`: acquires a task, and returns its coroutine to the pool without starting the task.
 fn give_back(call: &mut Call<'_>) -> Result<(), Fault> {
     let (tasks, id, _) = prepare(call)?;
     tasks.move_values(call, id, 2).expect("room");
@@ -115,7 +116,8 @@ fn give_back(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `answer(session, value, raises)`: ends the wait on the session. Returns whether a task was waiting.
+/// `answer(session, value, raises)`: ends the wait on the session, which returns or raises `value`. Returns whether a
+/// task was waiting.
 fn answer(call: &mut Call<'_>) -> Result<bool, Fault> {
     let tasks = Tasks::of(call)?;
     let ending = match call.is_true(3) {
@@ -150,8 +152,8 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"counts", Function::new(counts)),
 ];
 
-/// Runs code with the functions above in the tables `b` and `task`. Returns its result, or the notifications of the
-/// host.
+/// Runs Lua code in which `b` is a table of the functions above, `task` is `lio.task`, and `coroutine` is
+/// `lio.coroutine`. Returns the notifications of the host.
 fn told_by(code: &str) -> String {
     let code = format!(
         "local b = ... plain_close, plain_resume = coroutine.close, coroutine.resume
@@ -235,7 +237,7 @@ fn a_session_is_not_equal_to_an_integer() {
     assert_eq!(told_by(code), "7:5 done");
 }
 
-/// Lua code that removes the anchors of coroutines with the debug library.
+/// Lua code that defines `attack`, which removes the anchors of coroutines with the debug library.
 const ATTACK: &str = "
     local function clear(t, seen)
         if seen[t] then return end

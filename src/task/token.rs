@@ -12,7 +12,7 @@ const MAX_SHORT_STRING: usize = 40;
 /// A value that a task waits on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Token {
-    /// The response to a request of the scheduler. It is equal to no Lua value.
+    /// A session of the scheduler, such as that of a request. It is not equal to any Lua value.
     Session(i64),
     /// An integer, or a float with an integer value.
     Integer(i64),
@@ -27,7 +27,7 @@ pub(crate) enum Token {
     Text(u64, u64),
 }
 
-/// The keys of the hash functions for the VM's long strings.
+/// The keys of the two hash functions for the VM's long strings.
 #[derive(Default)]
 pub(super) struct TextKeys(RandomState, RandomState);
 

@@ -18,8 +18,8 @@ pub(crate) enum WaitError {
     Fault(Fault),
 }
 
-/// The path on which a wait of the step reaches the scheduler, if the wait begins immediately: the running task, and
-/// the number of coroutines inside its front that wait with it.
+/// The path on which a wait of the running step reaches the scheduler: the running task, and the number of coroutines
+/// inside its front that wait with it. The path is valid only if the wait begins immediately.
 #[derive(Clone, Copy)]
 pub(crate) struct WaitPath {
     task: TaskId,
@@ -27,7 +27,7 @@ pub(crate) struct WaitPath {
 }
 
 impl Tasks {
-    /// Returns the path on which a wait of the step would reach the scheduler; `None` if it cannot.
+    /// Returns the path on which a wait of the running step would reach the scheduler; `None` if the step cannot wait.
     #[inline(always)]
     pub(crate) fn wait_path(&self, stack: &Stack) -> Option<WaitPath> {
         let (task, front) = self.current.get()?;
@@ -35,21 +35,21 @@ impl Tasks {
         Some(WaitPath { task, depth })
     }
 
-    /// Whether a wait of the step would reach the scheduler.
+    /// Whether a wait of the running step would reach the scheduler.
     #[inline]
     pub(crate) fn can_wait(&self, stack: &Stack) -> bool {
         self.wait_path(stack).is_some()
     }
 
-    /// Returns the token of the value at `index`; `None` for nil and NaN.
+    /// Returns the token for the value at `index`; `None` for nil and NaN.
     #[inline]
     pub(crate) fn token(&self, stack: &Stack, index: i32) -> Option<Token> {
         Token::of(stack, index, &self.table.borrow().keys)
     }
 
     /// Registers the running task as the one that waits on `token`. The step must then yield immediately, without
-    /// values. If the token is a Lua value, it must be the first value of the function. The step that follows the yield
-    /// calls [`Tasks::ends_with_error`].
+    /// values. If the token is a Lua value, the value must be in the first stack slot of the function. The step that
+    /// follows the yield calls [`Tasks::ends_with_error`].
     #[inline(always)]
     pub(crate) fn wait(self: &Rc<Self>, call: &mut Call<'_>, token: Token, reason: Reason) -> Result<(), WaitError> {
         match self.wait_path(call) {
@@ -86,7 +86,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// Adds the `depth` coroutines inside the task's front to its chain, since they wait with it.
+    /// Adds the `depth` coroutines inside the task's front to the task's chain, since they wait with the task.
     #[cold]
     fn extend_chain(
         self: &Rc<Self>, call: &mut Call<'_>, table: &mut TaskTable, id: TaskId, depth: usize,
@@ -94,7 +94,7 @@ impl Tasks {
         if depth + table.task(id).chain.len() > MAX_CHAIN {
             return Err(WaitError::Unreachable);
         }
-        // No Lua code runs meanwhile.
+        // No Lua code runs in this call, so `table` can stay borrowed.
         let inner = self.threads.anchor_nested(call).map_err(WaitError::Fault)?;
         for &co in &inner {
             table.by_thread.insert(self.threads.identity(co), id);
@@ -108,8 +108,8 @@ impl Tasks {
         Ok(())
     }
 
-    /// Called by the step after a wait. Returns whether the wait raises the value on top as an error. If a program has
-    /// resumed the coroutine itself, returns false and removes the coroutine from its task.
+    /// Called by the step after a wait. Returns whether the wait raises the value on top of the stack as an error. If a
+    /// program has resumed the coroutine itself, removes the coroutine from its task and returns false.
     #[inline]
     pub(crate) fn ends_with_error(&self, stack: &Stack) -> bool {
         if !self.is_resumed_here(stack) {

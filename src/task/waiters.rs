@@ -8,22 +8,22 @@ use rustc_hash::FxHashMap;
 #[derive(Default)]
 pub(super) struct Waiters {
     objects: FxHashMap<usize, TaskId>,
-    /// Sessions also have their own map, because each message concerns a session.
+    /// Sessions have a separate map, which is searched for each response.
     sessions: FxHashMap<i64, TaskId>,
     others: FxHashMap<Token, TaskId>,
 }
 
-/// The map of a token, and its key there.
+/// The map that contains a token, and the token's key there.
 enum MapKey {
-    /// Address and type in one word. The type is needed because an empty userdata may have the address of the next
-    /// object.
+    /// The address and the type in one word. The type is needed because an empty userdata may have the address of the
+    /// next object.
     Object(usize),
     Session(i64),
     Other,
 }
 
 impl Token {
-    /// Returns the map of the token, and its key there.
+    /// Returns the map for the token, and the token's key there.
     #[inline]
     fn map_key(self) -> MapKey {
         match self {

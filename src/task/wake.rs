@@ -52,7 +52,7 @@ impl Tasks {
         let Some(id) = table.waiting.remove(token) else { return false };
         let task = table.task(id);
         let is_whole = if task.chain.is_empty() { task.untouched > 0 } else { table.is_suspended(id) };
-        // For a task without a chain, `push_to` checks that it is suspended.
+        // If the task has no chain, `push_to` checks that its coroutine is suspended.
         let done = is_whole && self.threads.push_to(table.task(id).front(), value);
         match done {
             true => {
@@ -64,7 +64,7 @@ impl Tasks {
         done
     }
 
-    /// Returns the next task, from number `first` on, that waits for a response of `service`, and the session of its
+    /// Returns the first task, from the id `first` on, that waits for a response from `service`, and the session of its
     /// request.
     pub(crate) fn next_call_to(&self, first: TaskId, service: u32) -> Option<(TaskId, i64)> {
         let table = self.table.borrow();

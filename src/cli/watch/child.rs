@@ -1,6 +1,6 @@
-//! A process that runs the script. The supervisor has two threads for it: one receives its messages, the other waits
-//! until it ends. Only the supervisor's main thread reaps the process, so the process ID cannot be reused before a
-//! signal is sent.
+//! A process that runs the script. The supervisor has two threads for each process: one receives the messages of the
+//! process, the other waits until the process ends. Only the supervisor's main thread reaps the process, so the process
+//! ID cannot be reused before a signal is sent.
 
 use super::event::Event;
 use crate::cli::arguments::supervised;
@@ -18,7 +18,7 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a process must continue after its last `listen` before it takes over.
+/// How long a process must keep running after its last call to `listen` before it takes over.
 const TAKEOVER_DELAY: Duration = Duration::from_millis(50);
 
 /// The phase of a process.
@@ -36,7 +36,7 @@ pub(super) enum Phase {
 
 /// A process that runs the script.
 pub(super) struct Child {
-    /// The number of the process; the first one has 1.
+    /// The number of the process. The first process has the number 1.
     pub(super) number: u32,
     pub(super) phase: Phase,
     /// Whether another process has taken over.
@@ -49,13 +49,13 @@ pub(super) struct Child {
 
 impl Child {
     /// Starts the executable at `program` with `arguments`. Sends an event for each message of the process, and when
-    /// the process ends. Only one thread may call this, so that no other process inherits the socket. This thread must
-    /// run as long as the supervisor, because the process ends with it.
+    /// the process ends. Only one thread may call this function, so that no other process inherits the socket. This
+    /// thread must run as long as the supervisor, because the process ends when the thread ends.
     pub(super) fn start(
         number: u32, program: &Path, arguments: &[OsString], events: &Sender<Event>,
     ) -> io::Result<Child> {
         let (socket, child_end) = UnixStream::pair()?;
-        // The numbers 0 to 2 belong to the standard streams, even if the supervisor has closed them.
+        // Descriptors 0 to 2 belong to the standard streams, even if the supervisor has closed them.
         let child_end = fcntl_dupfd_cloexec(&child_end, 3)?;
         fcntl_setfd(&child_end, FdFlags::empty())?;
         let mut command = Command::new(program);
@@ -80,7 +80,7 @@ impl Child {
         Ok(Child { number, phase: Phase::Starting(Instant::now()), replaced: false, listens: false, process, socket })
     }
 
-    /// Answers a question of the process.
+    /// Sends an answer to a question of the process.
     pub(super) fn reply(&self, kind: u8, descriptor: Option<BorrowedFd<'_>>) {
         // A process that has died gets no answer.
         let _ = wire::send(&self.socket, kind, b"", descriptor);
@@ -93,7 +93,7 @@ impl Child {
 
     /// Sends a signal to the process.
     pub(super) fn signal(&self, signal: Signal) {
-        // The process has not been reaped, so its ID was not reused.
+        // The process has not been reaped, so its ID cannot have been reused.
         let _ = kill_process(Pid::from_child(&self.process), signal);
     }
 

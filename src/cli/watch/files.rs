@@ -40,7 +40,7 @@ impl Files {
         files
     }
 
-    /// Lets the supervisor check the files periodically from now on.
+    /// Makes the supervisor check the files periodically from now on.
     fn fall_back_to_polling(&mut self) {
         if !self.polls {
             report("the system cannot watch more folders; checking the files every second");
@@ -58,7 +58,7 @@ impl Files {
         self.polls || self.folders.values().any(|folder| !folder.exists())
     }
 
-    /// Adds a file that a process is loading, or has not found. `fingerprint` is its state at that time.
+    /// Adds a file that a process is loading, or has not found. `fingerprint` is the state of the file at that time.
     pub(super) fn add(&mut self, path: PathBuf, fingerprint: Fingerprint) {
         self.watch_folders_of(&path);
         self.previous.remove(&path);
@@ -88,13 +88,14 @@ impl Files {
         self.folders.insert(folder, found);
     }
 
-    /// Called when a new process starts. If it succeeds, only the files that it loads count.
+    /// Called when a new process starts. If the process succeeds, only the files that it loads are checked from then
+    /// on.
     pub(super) fn begin_process(&mut self) {
         let files = std::mem::take(&mut self.files);
         self.previous.extend(files);
     }
 
-    /// Called when the new process runs. Files that only the previous process has loaded no longer count.
+    /// Called when the new process runs. Files that only the previous process has loaded are no longer checked.
     pub(super) fn process_runs(&mut self) {
         self.previous.clear();
         let mut wanted = Vec::new();
@@ -110,15 +111,15 @@ impl Files {
         }
     }
 
-    /// Called when the new process has failed. The files of both processes count.
+    /// Called when the new process has failed. The files of both processes are checked from now on.
     pub(super) fn process_failed(&mut self) {
         let files = std::mem::take(&mut self.files);
         self.files = std::mem::take(&mut self.previous);
         self.files.extend(files);
     }
 
-    /// Returns the files that have changed since they were loaded. A file that was removed has not changed: an editor
-    /// may be about to write it again, and no program could run without it.
+    /// Returns the files that have changed since they were loaded. A file that was removed does not count as changed:
+    /// an editor may be about to write it again, and no program could run without it.
     pub(super) fn changed(&mut self) -> Vec<PathBuf> {
         self.rewatch_folders();
         let mut changed = Vec::new();
@@ -136,7 +137,7 @@ impl Files {
         changed
     }
 
-    /// Watches again the folders that were replaced, and watches new folders of files that did not exist.
+    /// Renews the watches of folders that were replaced, and watches new folders of files that did not exist.
     fn rewatch_folders(&mut self) {
         let known = self.folders.iter();
         let replaced = known.filter(|(folder, known)| !Fingerprint::of(folder).is_same_file(known));

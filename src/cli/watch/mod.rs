@@ -1,4 +1,4 @@
-//! `lio --watch`: a supervisor that runs the script in a child process, and starts a new one when a file that the
+//! `lio --watch`: a supervisor that runs the script in a child process, and starts a new process when a file that the
 //! script has loaded changes.
 //!
 //! | file | topic |

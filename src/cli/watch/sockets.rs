@@ -1,6 +1,6 @@
 //! The listening sockets that a script has created, which stay open from one process to the next. Each socket has a
-//! key, which consists of the address and the options that the script has passed, and at most one owner, the newest
-//! process that uses it.
+//! key, which consists of the address and the options that the script has passed. Each socket has at most one owner:
+//! the newest process that uses the socket.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,7 +27,8 @@ fn path(key: &[u8]) -> Option<&[u8]> {
     (!path.starts_with(b"\0")).then_some(path)
 }
 
-/// Returns whether an internet socket is for datagrams, and its port as the script has passed it.
+/// Returns whether `key` is the key of a datagram socket, and the port that the script has passed; `None` if it is not
+/// the key of an internet socket.
 fn port(key: &[u8]) -> Option<(bool, u16)> {
     let mut words = key.split(|&byte| byte == b' ');
     let datagrams = match words.next()? {
@@ -63,7 +64,7 @@ impl KeptSocket {
         }
     }
 
-    /// Closes the socket, and removes the file of a unix socket unless `keep_file`.
+    /// Closes the socket. Removes the file of a unix socket, unless `keep_file` is true.
     fn remove(self, keep_file: bool) {
         drop(self.descriptor);
         if !keep_file && let Some(path) = path(&self.key) {
@@ -108,25 +109,27 @@ impl Sockets {
         }
     }
 
-    /// Called when a process has closed one of its sockets. With `forget`, no other process gets the socket.
+    /// Called when a process has closed one of its sockets. If `forget` is true, closes the socket, so that no other
+    /// process gets it.
     pub(super) fn closed(&mut self, process: u32, key: &[u8], forget: bool) {
         let is_mine = |socket: &KeptSocket| socket.key == key && socket.owner == Some(process);
         let Some(index) = self.list.iter().position(is_mine) else { return };
         if forget { self.list.swap_remove(index).remove(false) } else { self.list[index].owner = None }
     }
 
-    /// Whether a socket that `process` does not use prevents it from binding an address.
+    /// Whether a socket that `process` does not use prevents `process` from binding an address.
     pub(super) fn is_address_blocked(&self, process: u32, key: &[u8]) -> bool {
         let mut others = self.list.iter().filter(|socket| socket.is_unused_by(process));
         others.any(|socket| socket.blocks(key))
     }
 
-    /// Closes the sockets that `process` does not use and that prevent it from binding an address.
+    /// Closes the sockets that `process` does not use and that prevent `process` from binding an address.
     pub(super) fn close_blocking(&mut self, process: u32, key: &[u8]) {
         self.close_if(|socket| socket.is_unused_by(process) && socket.blocks(key));
     }
 
-    /// Closes the sockets that `process` has left unused at its own addresses, because it has fewer workers.
+    /// Closes the sockets that `process` does not use, but that have the same key as a socket of `process`. There are
+    /// such sockets if the previous process had more workers.
     pub(super) fn close_surplus(&mut self, process: u32) {
         let mine = self.list.iter().filter(|socket| socket.owner == Some(process));
         let mine: Vec<_> = mine.map(|socket| socket.key.clone()).collect();

@@ -1,8 +1,8 @@
-//! The supervisor. A change starts a new process, which gets the listening sockets when it asks for them. After the new
-//! process has listened, the previous process is asked to end, and finishes its requests. A process that does not
-//! listen is ended before the next one starts.
+//! The supervisor. When a file changes, the supervisor starts a new process, which gets the listening sockets when it
+//! requests them. After the new process has called `listen`, the supervisor asks the previous process to end, and that
+//! process finishes its requests. A process that does not listen is ended before the next one starts.
 //!
-//! Invariant: at most one process runs and one starts. All other processes were asked to end.
+//! Invariant: at most one process is running, and at most one is starting. All other processes were asked to end.
 
 use super::child::{self, Child, Phase};
 use super::event::{Event, forward_signals};
@@ -21,13 +21,13 @@ use std::process::ExitStatus;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-/// The supervisor handles changes after `DEBOUNCE` without a further change, but at most `MAX_DEBOUNCE` after the first
-/// one.
+/// The supervisor handles changes when no further change has occurred for `DEBOUNCE`, but at the latest `MAX_DEBOUNCE`
+/// after the first change.
 const DEBOUNCE: Duration = Duration::from_millis(60);
 const MAX_DEBOUNCE: Duration = Duration::from_millis(500);
 /// A process that does not listen counts as loaded after this time, if no other process runs.
 const LOAD_TIME: Duration = Duration::from_millis(300);
-/// A process that does not listen takes over from a running one after this time.
+/// A process that does not listen takes over from a running process after this time.
 const REPLACEMENT_LOAD_TIME: Duration = Duration::from_secs(10);
 /// Sockets that the new process has not requested after this time are closed.
 const SOCKET_REQUEST_TIME: Duration = Duration::from_secs(2);
@@ -54,18 +54,20 @@ pub(super) struct Supervisor {
     newest: u32,
     /// Whether the next process starts when the process that was asked to end has ended.
     start_pending: bool,
-    /// The time of the first disk event that was not handled yet, and the time at which it will be handled.
+    /// The time of the first disk event that was not handled yet, and the time at which the event will be handled.
     pending_check: Option<(Instant, Instant)>,
-    /// When sockets without a user are closed.
+    /// The time at which unused sockets are closed.
     close_unused_at: Option<Instant>,
-    /// The process that tries to bind an address of the previous process, and the time until it may retry.
+    /// The process that is retrying to bind an address that the previous process was using, and the time at which it
+    /// must give up.
     bind_retry: Option<(u32, Instant)>,
     /// The number of files in the last report.
     reported_files: usize,
     had_terminal: bool,
-    /// Whether a signal has requested the supervisor to end.
+    /// Whether a signal has asked the supervisor to end.
     ending: bool,
-    /// The process whose exit code is returned at the end: the one that was running, not one that has just started.
+    /// The process whose exit code the supervisor returns at the end: the process that was running, not one that has
+    /// just started.
     exit_code_of: u32,
     exit_code: u8,
 }
@@ -97,7 +99,7 @@ impl Supervisor {
         })
     }
 
-    /// Runs until a signal has requested the supervisor to end and all processes have ended. Returns the exit code.
+    /// Runs until a signal has asked the supervisor to end and all processes have ended. Returns the exit code.
     pub(super) fn run(mut self) -> io::Result<u8> {
         self.start();
         while !(self.ending && self.children.is_empty()) {
@@ -190,7 +192,7 @@ impl Supervisor {
         }
     }
 
-    /// Makes the process at `index` the running one. The processes before it are asked to end.
+    /// Makes the process at `index` the running one. If it is the newest process, asks the other processes to end.
     fn take_over(&mut self, index: usize) {
         let number = self.children[index].number;
         self.children[index].phase = Phase::Running;
@@ -198,7 +200,7 @@ impl Supervisor {
             // The next process is starting already, and will replace this one.
             return;
         }
-        // The previous process still has these sockets open, so it answers the clients that wait there.
+        // The previous process still has these sockets open, so it accepts the connections that are queued there.
         self.sockets.close_surplus(number);
         self.retire_others(number);
         self.close_unused_at = Some(Instant::now() + SOCKET_REQUEST_TIME);
@@ -233,7 +235,7 @@ impl Supervisor {
             }
             old.listens
         });
-        // A process that starts while another one runs is no longer needed.
+        // If another process is running, a process that is still starting is no longer needed.
         for failed in active {
             failed.end(SHORT_DRAIN_TIME);
             self.sockets.return_to_previous(failed.number);
@@ -348,7 +350,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Called when a process has ended that was not asked to end.
+    /// Called when a process that was not asked to end has ended.
     fn handle_failed(&mut self, child: &Child, status: ExitStatus) {
         let what = child::describe(status);
         if child.number != self.newest {
@@ -365,7 +367,7 @@ impl Supervisor {
         }
     }
 
-    /// Handles a signal: SIGHUP restarts the script, all others end it.
+    /// Handles a signal: SIGHUP restarts the script, all other signals end it.
     fn handle_signal(&mut self, signal: Signal, from_terminal: bool) {
         if signal == Signal::HUP && (!self.had_terminal || has_terminal()) {
             if !self.ending {
