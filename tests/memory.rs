@@ -9,7 +9,8 @@ use std::cell::Cell;
 use std::ffi::{CStr, CString, c_void};
 use std::time::{Duration, Instant};
 
-/// The number of allocations that succeed before every further allocation fails. If it is negative, none fails.
+/// The number of allocations that succeed before every further allocation fails. If the number is negative, no
+/// allocation fails.
 struct Budget(Cell<i64>);
 
 unsafe extern "C" fn allocate(budget: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {

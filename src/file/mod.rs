@@ -140,7 +140,7 @@ impl OpenFile {
     /// Opens a path for reading; links are followed.
     ///
     /// # Errors
-    /// A path to anything but a regular file or a directory is refused; other errors are those of the system.
+    /// Refuses a path to anything but a regular file or a directory; other errors come from the system.
     pub(crate) fn open(path: &[u8]) -> Result<OpenFile, Refusal> {
         if path.contains(&0) {
             return Err(Refusal::HAS_NUL);

@@ -1,4 +1,4 @@
-//! `lio.shared_writer`: writing to connections of other VMs of the process; see `socket/shared_writer.rs`.
+//! `lio.shared_writer`: writes to connections of other VMs in the process; see `socket/shared_writer.rs`.
 
 use crate::lua::{Call, Either, Fault, Function, FunctionTable, Kind, Module, New, Nil, Object, failed, functions};
 use crate::socket::shared_writer::SharedWriter;
@@ -16,7 +16,7 @@ impl Object for WriterObject {
     const METHODS: FunctionTable = functions! { send };
 }
 
-/// `shared_writer.find(number)`: returns the writer that has this number; nil if the connection is closed.
+/// `shared_writer.find(number)`: returns the writer with this number; nil if the connection is closed.
 fn find(call: &mut Call<'_>) -> Result<Option<New<WriterObject>>, Fault> {
     let number = call.integer_in(1, 1..=i64::MAX, "number")? as u64;
     Ok(SharedWriter::find(number).map(|writer| New::of(WriterObject(writer))))

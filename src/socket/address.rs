@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 /// The maximum number of bytes in the path of a unix socket.
 const MAX_UNIX_PATH: usize = 107;
 
-/// Why there is no address.
+/// Why parsing or resolving an address failed.
 pub(crate) enum Refusal {
     /// The failed call, a message, and a short code for programs.
     Word(&'static str, &'static str, &'static str),

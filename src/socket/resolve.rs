@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The maximum number of queries that run at the same time.
 const MAX_THREADS: usize = 8;
 
-/// The number of a query, and its result: the addresses in the order of getaddrinfo, or a message.
+/// The id of a query, and its result: the addresses in the order of getaddrinfo, or a message.
 pub(crate) type Answer = (i64, Result<Vec<SocketAddr>, String>);
 
-/// The queries that wait for a thread, the answers that were not taken yet, and the number of threads.
+/// The queries that wait for a thread, the answers that have not been taken yet, and the number of threads.
 #[derive(Default)]
 struct Queries {
     waiting: VecDeque<(i64, String)>,
@@ -41,10 +41,10 @@ impl Resolver {
         Resolver { shared: Arc::new(Shared { queries, waker }), last: 0 }
     }
 
-    /// Starts a query for the addresses of a name. Returns the number of the query.
+    /// Starts a query for the addresses of a name. Returns the id of the query.
     ///
     /// # Errors
-    /// If no thread is running and none can be started.
+    /// Returns an error if no thread is running and none can be started.
     pub(crate) fn query(&mut self, name: &str) -> io::Result<i64> {
         self.last += 1;
         let mut queries = self.shared.queries();

@@ -19,7 +19,7 @@ pub(super) struct Memory {
     origin: Origin,
 }
 
-/// The origin of memory, to which it is returned.
+/// The origin of a buffer's memory, to which the memory is returned.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Origin {
     /// The allocator or the pool's ordinary buffers.
@@ -56,12 +56,12 @@ impl Buffer {
         self.memory.data.len() == self.start
     }
 
-    /// Whether the memory is the pool's wide buffer.
+    /// Returns whether the memory is the pool's wide buffer.
     pub(super) fn is_wide(&self) -> bool {
         self.memory.origin == Origin::Wide
     }
 
-    /// Whether the buffer owns no memory.
+    /// Returns whether the buffer owns no memory.
     pub(crate) fn is_vacant(&self) -> bool {
         self.memory.data.capacity() == 0
     }
@@ -83,14 +83,14 @@ impl Buffer {
         self.lent_length = length.min(lent);
     }
 
-    /// The lent bytes.
+    /// Returns the lent bytes.
     #[inline]
     pub(super) fn lent_bytes(&self) -> &[u8] {
         let from = self.start - self.lent;
         &self.memory.data[from..from + self.lent_length.min(self.lent)]
     }
 
-    /// Whether lent bytes are still in memory, and the loan was not ended.
+    /// Returns whether lent bytes are still in memory, and the loan was not ended.
     pub(super) fn has_lent_bytes(&self) -> bool {
         self.lent > 0
     }
@@ -210,7 +210,7 @@ impl Pool {
         Memory { data, origin }
     }
 
-    /// Takes a buffer back. It is freed if it is too large, or if the pool is full.
+    /// Takes a buffer back. The buffer is freed if it is too large, or if the pool is full.
     #[inline]
     pub(super) fn put(&self, memory: Memory) {
         let Memory { mut data, origin } = memory;

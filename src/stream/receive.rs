@@ -121,8 +121,8 @@ impl Stream {
     }
 }
 
-/// Whether `bytes`, which contain no delimiter, exceed the limit regardless of the bytes that follow. The limit is not
-/// exceeded if a delimiter may have begun at the limit or before.
+/// Returns whether `bytes`, which contain no delimiter, exceed the limit regardless of the bytes that follow. The limit
+/// is not exceeded if a delimiter may have begun at the limit or before.
 fn is_too_long(bytes: &[u8], delimiter: &[u8], limit: usize, line: bool) -> bool {
     if bytes.len() <= limit {
         return false;
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Whether some continuation of `bytes` has a result within the limit.
+    /// Returns whether some continuation of `bytes` has a result within the limit.
     fn can_be_saved(bytes: &[u8], delimiter: &[u8], limit: usize, line: bool) -> bool {
         bytes.len() <= limit
             || (0..=delimiter.len()).any(|from| {

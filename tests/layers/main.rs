@@ -41,7 +41,7 @@ fn the_sources_keep_the_rules() {
     println!("{}", rules::summary(&sources));
     let found = rules::violations(&sources);
     let found: Vec<_> = found.into_iter().collect();
-    assert!(found.is_empty(), "these break the rules:\n{}\n", found.join("\n"));
+    assert!(found.is_empty(), "these lines break the rules:\n{}\n", found.join("\n"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The main loop of our service library. One entry into the VM handles a batch of messages.
 //!
-//! The values of a message are pushed between two steps, so that an error there (not enough memory, corrupt bytes)
-//! skips no Rust frame. Until a task has the values, `library.current_message` describes the message: after an error,
+//! The values of a message are pushed between two steps, so that an error there (not enough memory, corrupt bytes) does
+//! not skip a Rust frame. Until a task has the values, `library.current_message` describes the message: after an error,
 //! `recover` answers it. The stack frame of the loop is empty between two messages.
 
 use super::arguments::service;
@@ -173,7 +173,7 @@ fn call_returned(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Faul
     continue_batch(call, &tasks, outcome.kept)
 }
 
-/// Whether the slice can end without polling I/O, and without a check whether the service must end.
+/// Returns whether the slice can end without polling I/O and without checking whether the service must end.
 #[inline]
 fn can_end_slice(service: &Service, tasks: &Tasks) -> bool {
     let library = &service.library;
@@ -332,7 +332,7 @@ fn start_request(
     continue_batch(call, tasks, runner)
 }
 
-/// Handles a response of `count` values: wakes the task that waits for its session.
+/// Handles a response of `count` values: wakes the task that waits for the response's session.
 fn handle_response(
     call: &mut Call<'_>, tasks: &Rc<Tasks>, header: MessageHeader, count: i32, runner: u32,
 ) -> Result<LoopStep, Fault> {

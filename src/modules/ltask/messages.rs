@@ -24,7 +24,7 @@ pub(super) const FUNCTIONS: FunctionTable = functions! {
 };
 
 /// `ltask.send_message(to, session, type [, pointer, size])`: posts a message, which takes ownership of the block.
-/// `message_receipt` then returns the receipt. Raises an error if the last receipt was not read.
+/// `message_receipt` then returns the receipt. Raises an error if the previous receipt was not read.
 fn send_message(call: &mut Call<'_>) -> Result<(), Fault> {
     let sender = service(call)?;
     let (from, is_unread) = (sender.id, sender.receipt.is_some());
