@@ -32,7 +32,7 @@ unsafe extern "C" fn allocate(budget: *mut c_void, block: *mut c_void, old: usiz
 }
 
 /// Runs `code` in a new VM where only the first `count` allocations succeed. Returns whether `code` ended normally and
-/// needed fewer than `count` allocations. Code that catches errors may also end normally if it needs more.
+/// needed fewer than `count` allocations. Code that catches errors can also end normally if it needs more allocations.
 fn run(code: &CStr, count: i64) -> bool {
     // SAFETY: the state is created, used and closed here; `lua_pcall` catches errors.
     unsafe {

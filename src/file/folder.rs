@@ -72,8 +72,9 @@ impl Folder {
         Ok(Metadata::from_status(&fs::statat(self.root_for(path)?, path, AtFlags::empty())?))
     }
 
-    /// Lists the directory `path`: at most `most` entries, sorted by name, with directories first. A link has the
-    /// metadata of its target. Files that cannot be served are omitted. Also returns whether there are further entries.
+    /// Lists the directory `path`: at most `most` entries, sorted by name, with directories first. For a link, the
+    /// entry contains the target's metadata. Files that cannot be served are omitted. Also returns whether there are
+    /// further entries.
     pub(crate) fn list(&mut self, path: &[u8], most: usize) -> Result<(Vec<Entry>, bool), Refusal> {
         let mut entries = Vec::new();
         let mut directory = Dir::new(self.open_for(path, READ_FLAGS)?)?;
@@ -83,7 +84,7 @@ impl Folder {
             if name == c"." || name == c".." {
                 continue;
             }
-            // `None` if the entry was removed meanwhile.
+            // `None` if the entry has been removed in the meantime.
             let status = fs::statat(directory.fd()?, name, AtFlags::SYMLINK_NOFOLLOW);
             let metadata = status.ok().map(|status| Metadata::from_status(&status));
             let name = name.to_bytes().to_vec();

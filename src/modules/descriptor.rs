@@ -106,7 +106,7 @@ fn resolve(call: &mut Call<'_>, index: i32, argument: i32) -> Result<Option<Desc
     Ok(Some(known.map_or(Descriptor::Foreign(number), Descriptor::Own)))
 }
 
-/// The methods that may return a descriptor.
+/// The methods that can return a descriptor.
 const METHODS: [&str; 3] = ["handle", "fileno", "getfd"];
 
 /// The maximum length of a chain of objects in which a method of each object returns the next object.
@@ -136,7 +136,7 @@ fn fetched(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument>
     Ok(Next::call(1, then(answered), 0))
 }
 
-/// Handles the result of the method, which may itself be an object with one of these methods.
+/// Handles the result of the method, which can again be an object with one of these methods.
 fn answered(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument>>, Fault> {
     if !is_indirect(call, outcome.first) {
         return Ok(Next::returns(found(call, outcome)));

@@ -1,6 +1,6 @@
 //! `lio.file`: files that `lualib/lio/web/`, `net.sendfile` and programs read.
 //!
-//! Failures are `nil, message, code`. No call waits, except for the disk.
+//! Failures are `nil, message, code`. Calls wait for nothing but the disk.
 
 use crate::file::folder::Folder;
 use crate::file::{Kind, Metadata, OpenFile, Refusal, read_at};

@@ -5,7 +5,7 @@ use crate::socket::shared_writer::SharedWriter;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// The maximum number of strings in one call. A caller that has more strings must send them in another way.
+/// The maximum number of strings in one call. A caller with more strings must send them in another way.
 const MAX_STRINGS: usize = 16;
 
 /// A shared writer of a connection that belongs to another VM.

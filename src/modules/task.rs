@@ -265,8 +265,8 @@ fn has_ready(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(tasks(call)?.has_ready())
 }
 
-/// `task.run_ready()`: runs the tasks that are ready now. Tasks that become ready meanwhile run in the next call, so
-/// that the caller can handle I/O in between. Returns whether there are any.
+/// `task.run_ready()`: runs the tasks that are ready now. Tasks that become ready in the meantime run in the next call,
+/// so that the caller can handle I/O in between. Returns whether there are any.
 fn run_ready(call: &mut Call<'_>) -> Result<bool, Fault> {
     let tasks = tasks(call)?;
     if tasks.current().is_some() {
@@ -279,7 +279,7 @@ fn run_ready(call: &mut Call<'_>) -> Result<bool, Fault> {
 
 /// `task.on_abandon(f)`: sets the callback for waits that end without their wakeup, and replaces the previous one.
 /// `f(token)` is called when a wait ends by an interrupt, because the task is killed (even between its wakeup and its
-/// run), or because the caller cannot wait at all. For code that queues waiting tasks.
+/// run), or because the caller cannot wait at all. For code that keeps queues of waiting tasks.
 fn on_abandon(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.set_on_abandon(call, 1)
 }
@@ -290,7 +290,7 @@ fn on_end(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.set_on_end(call, 1)
 }
 
-/// `task.watch_end()`: makes lio call the function of `on_end` when the running task ends.
+/// `task.watch_end()`: makes lio call the `on_end` callback when the running task ends.
 fn watch_end(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.watch_end();
     Ok(())

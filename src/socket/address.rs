@@ -18,7 +18,7 @@ pub(crate) enum Refusal {
     System(&'static str, io::Error),
 }
 
-/// Parses a numeric address. IPv6 addresses may have a scope (`fe80::1%eth0`, `fe80::1%2`).
+/// Parses a numeric address. IPv6 addresses can have a scope (`fe80::1%eth0`, `fe80::1%2`).
 pub(crate) fn parse_ip(text: &str, port: u16) -> Option<SocketAddr> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         return Some(SocketAddr::new(ip, port));

@@ -1,7 +1,7 @@
 //! Names resolved on other threads, because getaddrinfo(3) blocks.
 //!
-//! Up to [`MAX_THREADS`] threads take the queries one by one; they end when no query is left. Answers are queued, and
-//! wake the selector. The threads use no data of the VM, so they can finish after it is closed.
+//! Up to [`MAX_THREADS`] threads take the queries one by one; a thread ends when no query is left. Answers are queued,
+//! and wake the selector. The threads use no data of the VM, so they can finish after it is closed.
 
 use crate::event::Waker;
 use std::collections::VecDeque;
@@ -75,7 +75,7 @@ impl Shared {
         self.queries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The main function of a thread: it answers queries until none is left.
+    /// The main function of a thread: answers queries until no query is left.
     fn answer_all(&self) {
         loop {
             let mut queries = self.queries();

@@ -52,7 +52,7 @@ impl Socket {
 
 /// Runs a call that raises SIGPIPE if the peer has closed, and has no flag to prevent this. The signal is blocked in
 /// this thread during the call, and removed if it was raised. A call that fails, or that transfers fewer than `count`
-/// bytes because the peer closes meanwhile, may have raised the signal.
+/// bytes because the peer closes in the meantime, may have raised the signal.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn without_signal<E>(count: usize, call: impl FnOnce() -> Result<usize, E>) -> Result<usize, E> {
     // SAFETY: both sets are initialised before they are read. Only this thread's signal mask changes, and it is

@@ -27,7 +27,7 @@ struct SharedWriters {
 }
 
 static SHARED_WRITERS: LazyLock<Mutex<SharedWriters>> = LazyLock::new(|| {
-    // If a process contains the library twice, each copy has different numbers.
+    // If a process contains the library twice, the copies use different numbers.
     let first = (&raw const SHARED_WRITERS).addr() as u64;
     Mutex::new(SharedWriters { last: first << 16 >> 1, open: FxHashMap::default() })
 });

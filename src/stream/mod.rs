@@ -249,7 +249,7 @@ impl Stream {
         Ok(Filled::WouldBlock)
     }
 
-    /// Returns whether another message may be sent now. If not, other tasks must run first: the stream is armed for
+    /// Returns whether another message can be sent now. If not, other tasks must run first: the stream is armed for
     /// writing, and its event arrives in the next round of the loop.
     pub(crate) fn begin_message(&mut self) -> io::Result<bool> {
         if self.messages < TURN_BUDGET { Ok(true) } else { self.write_later() }

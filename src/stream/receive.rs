@@ -1,7 +1,7 @@
 //! The forms of `recv`: available data, exactly n bytes, up to a delimiter, up to the end.
 //!
-//! All forms work within the read buffer, and use less memory than the requested size plus one read. The caller creates
-//! one Lua string from the result.
+//! All forms work within the read buffer, and need less memory than the requested size plus the size of one read. The
+//! caller creates one Lua string from the result.
 
 use super::buffer::next_read;
 use super::{Filled, Stream};
@@ -23,7 +23,7 @@ pub(crate) enum RecvForm<'a> {
     All { limit: usize },
 }
 
-/// The result of a receive.
+/// The result of [`Stream::receive`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Received {
     /// The first `length` buffered bytes are the result; the caller then removes `consume` bytes.

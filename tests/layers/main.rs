@@ -15,7 +15,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the texts of all Rust files below `src/`, by their paths.
+/// Returns the contents of all Rust files below `src/`, by their paths.
 fn texts() -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
     let mut folders = vec![root().join("src")];

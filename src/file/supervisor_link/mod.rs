@@ -1,5 +1,5 @@
-//! The program's side of `lio --watch`: it reports the files that it loads to the supervisor, and gets its listening
-//! sockets from the process that it replaces.
+//! The program's side of `lio --watch`: reports to the supervisor which files the program loads, and gets the listening
+//! sockets from the process that the program replaces.
 //!
 //! | file | topic |
 //! |---|---|
@@ -75,7 +75,7 @@ pub(crate) fn request_socket(key: &[u8]) -> Option<OwnedFd> {
     request(wire::SOCKET_REQUEST, key)?.descriptor
 }
 
-/// Returns whether the address of this key may become free, because the supervisor is ending a process that uses it.
+/// Returns whether the address with this key may become free, because the supervisor is ending a process that uses it.
 pub(crate) fn may_become_free(key: &[u8]) -> bool {
     request(wire::ADDRESS_IN_USE, key).is_some_and(|frame| frame.kind == wire::YES)
 }

@@ -127,7 +127,7 @@ fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
     })
 }
 
-/// `x:body([limit])`: returns the rest of the body as one string; otherwise as for `piece`.
+/// `x:body([limit])`: returns the rest of the body as one string; otherwise returns the same as `piece`.
 fn body(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
     let (responses, stream, index) = responses_of(call)?;
@@ -155,7 +155,7 @@ fn is_complete(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(responses_of(call)?.0.is_complete())
 }
 
-/// `x:is_reusable()`: returns whether another request may be sent.
+/// `x:is_reusable()`: returns whether another request can be sent.
 fn is_reusable(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (responses, stream, _) = responses_of(call)?;
     Ok(responses.is_reusable(stream))

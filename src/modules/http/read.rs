@@ -1,4 +1,4 @@
-//! The functions of `http.request` that read the body or begin a wait. No function waits: a call that would block
+//! The functions of `http.request` that read the body, or prepare a wait. No function waits: a call that would block
 //! returns `false`, with the connection armed.
 
 use super::fields::last_value_table;
@@ -87,9 +87,9 @@ pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
     Ok(last_value_table(section::fields(section)))
 });
 
-/// `request.wait(req, what)`: begins a wait of a task in the request's handler: until data has arrived (`"read"`),
-/// until more data can be sent (`"write"`), or until the peer closes (`"end"`). Returns whether the task will be
-/// resumed; false if the connection has failed.
+/// `request.wait(req, what)`: prepares a task of the request's handler to wait until data has arrived (`"read"`), until
+/// more data can be sent (`"write"`), or until the peer closes (`"end"`). Returns whether the task will be resumed;
+/// false if the connection has failed.
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let what = match call.bytes(2)? {

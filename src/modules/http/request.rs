@@ -341,7 +341,7 @@ mod tests {
             assert!(Request::copy(view, None, 7, &mut vec![0; size]).is_none());
         }
         let mut tail = vec![0; head.head_len];
-        let copy = Request::copy(view, RouteId::from_number(3), 7, &mut tail).expect("the size of the head");
+        let copy = Request::copy(view, RouteId::from_number(3), 7, &mut tail).expect("the size matches the head");
         assert_eq!(copy.read(&tail).path(), b"/a");
         assert_eq!((copy.route().map(RouteId::number), copy.id), (Some(3), 7));
     }

@@ -94,7 +94,7 @@ pub(super) const DISPATCHER: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// `http.serve(dispatcher)`: does the work of the dispatcher's server, with the server's callbacks, until no work is
-/// left. Runs in a task, because handlers may wait.
+/// left. Must be called in a task, because handlers can wait.
 pub(crate) const SERVE: Function = Function::new(|call: &mut Call<'_>| {
     call.object::<Dispatcher>(at::DISPATCHER)?;
     call.drop_to(at::DISPATCHER);
@@ -288,7 +288,7 @@ fn complete(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Acti
     if first <= at::RESPONSE {
         request = call.create(make_request())?;
         if call.is_none(request) {
-            // The request has ended meanwhile.
+            // The request has ended in the meantime.
             let (dispatcher, stack) = call.object_and_stack::<Dispatcher>(at::DISPATCHER)?;
             return end_request(dispatcher, stack, id, RequestEnd::Cut);
         }

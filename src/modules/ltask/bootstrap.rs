@@ -316,15 +316,15 @@ fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// `bootstrap.external_sender(context)`: returns a function pointer `int (void *queue, void *message)`, and `queue`.
-/// The function may be called from any thread and sends the pointer to root as the request `external`. It returns 0 on
+/// The function can be called from any thread and sends the pointer to root as the request `external`. It returns 0 on
 /// success, and another number if the message was refused.
 fn external_sender(call: &mut Call<'_>) -> Result<(Light, Light), Fault> {
     Ok(c_functions::external_sender(&system(call)?))
 }
 
 /// `bootstrap.log_sender(context)`: returns a function pointer `void (void *log, void *data, size_t size)`, and `log`.
-/// The function may be called from any thread and adds an entry of service 0. It takes ownership of `data`, a block of
-/// packed values from `malloc`.
+/// The function can be called from any thread and adds an entry of service 0 to the log. It takes ownership of `data`,
+/// a block of packed values from `malloc`.
 fn log_sender(call: &mut Call<'_>) -> Result<(Light, Light), Fault> {
     Ok(c_functions::log_of_system(&system(call)?))
 }

@@ -200,7 +200,7 @@ fn polled(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     end_polled_batch(call, &tasks, outcome.kept)
 }
 
-/// Ends a batch after I/O was polled. Ends the service if it is no longer used.
+/// Ends a batch after I/O has been polled. Ends the service if it is no longer used.
 fn end_polled_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, runner: u32) -> Result<LoopStep, Fault> {
     let service = service(call)?;
     let service = match !service.library.is_ending && has_finished(service, tasks) {
@@ -231,9 +231,9 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     begin_batch(call, outcome.kept)
 }
 
-/// Runs the ready tasks, and the tasks that become ready meanwhile. Returns whether a message may be taken: no task is
-/// ready, the ready tasks have only yielded, or `MAX_ROUNDS` rounds have passed since the last message. If no message
-/// may be taken, the slice ends.
+/// Runs the ready tasks, and the tasks that become ready in the meantime. Returns whether a message can be taken: no
+/// task is ready, the ready tasks have only yielded, or `MAX_ROUNDS` rounds have passed since the last message. If no
+/// message can be taken, the slice ends.
 fn run_ready(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<bool, Fault> {
     let service = self::service(call)?;
     let (began, mut rounds) = (service.slice_began, service.library.rounds);

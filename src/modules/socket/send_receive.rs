@@ -106,9 +106,9 @@ fn taken(call: &'static str, moved: io::Result<Attempt<usize>>) -> Result<Attemp
     Ok(moved.map_err(failed(call))?.map(|count| count as i64))
 }
 
-/// `s:send(data [, from [, to]])`: returns the number of accepted bytes, which may be smaller than the given number;
-/// `false` if it would block. An empty string is sent as well, so it fails where any data would, for instance after
-/// `shutdown "w"`.
+/// `s:send(data [, from [, to]])`: returns the number of accepted bytes, which may be fewer than were passed; `false`
+/// if it would block. An empty string is sent as well, so it fails where any data would, for instance after `shutdown
+/// "w"`.
 pub(super) fn send(call: &mut Call<'_>) -> Result<Attempt<i64>, Fault> {
     let (socket, stack) = open(call)?;
     let data = part(stack, stack.bytes(2)?)?;
