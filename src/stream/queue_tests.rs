@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::rc::Rc;
 
 /// A destination that accepts a given number of bytes in each call. The numbers in `program` are used in turn; a 0
-/// makes the call block.
+/// makes the call return `WouldBlock`.
 struct Taker {
     program: Vec<usize>,
     calls: usize,
