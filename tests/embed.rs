@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 #[path = "../examples/embed.rs"]
 mod example;
 
-/// Lets one test run at a time, because some tests count the descriptors of the process.
+/// Makes the tests run one at a time, because some tests count the descriptors of the process.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -64,9 +64,9 @@ fn serve(prepare: impl FnOnce(&Lua) + Send + 'static, routes: &str) -> (String, 
             Ok(())
         });
         let run = lua.load(script).set_name("=script");
-        run.call::<()>(is_served.expect("memory")).expect("the server ends well");
+        run.call::<()>(is_served.expect("memory")).expect("the server ends without an error");
     });
-    (told.recv().expect("it listens"), thread)
+    (told.recv().expect("the server listens"), thread)
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn the_example_serves_http() {
     let (tell, told) = mpsc::channel();
     // The server ends with the process.
     thread::spawn(move || example::serve(0, move |url| tell.send(url).expect("the test waits")).expect("it serves"));
-    let url = told.recv().expect("it listens");
+    let url = told.recv().expect("the server listens");
     assert_eq!(get(&url, "/").1, "Hello from Lua in Rust!\n");
     assert_eq!(get(&url, "/add/1/2"), ("200".into(), r#"{"sum":3}"#.into()));
     assert_eq!(get(&url, "/add/1/x").0, "404");
@@ -86,7 +86,7 @@ fn files_take_precedence_over_built_in_modules_and_missing_ones_are_named() {
     let count = |lua: &Lua| lua.load("return #package.searchers").eval::<i64>();
     let before = count(&Lua::new()).expect("a number");
     let lua = vm();
-    lio::install(&lua).expect("a second time does nothing");
+    lio::install(&lua).expect("a second install does nothing");
     assert_eq!(count(&lua).expect("a number"), before + 1);
     let code = r#"
         package.preload["lio.json"] = function() return "mine" end
@@ -97,9 +97,9 @@ fn files_take_precedence_over_built_in_modules_and_missing_ones_are_named() {
         assert(from == "lio/net.lua")
         require "ltask" require "bee.select" require "skynet.queue"
         return select(2, pcall(require, "lio.nothing"))"#;
-    let message: String = lua.load(code).eval().expect("all are found");
+    let message: String = lua.load(code).eval().expect("all modules are found");
     assert!(message.contains("no built-in module 'lio.nothing'"), "{message}");
-    let message: String = lua.load("return select(2, pcall(require, 'other'))").eval().expect("a text");
+    let message: String = lua.load("return select(2, pcall(require, 'other'))").eval().expect("a string");
     assert!(!message.contains("built-in"), "{message}");
 }
 
@@ -109,7 +109,7 @@ fn a_failure_is_a_lua_error_and_not_a_userdata() {
     let error = lua.load("require 'lio.timer'.new():add('x', 1)").set_name("=script").exec();
     let message = error.expect_err("no number").to_string();
     assert!(message.contains("bad argument #1 to 'add'"), "{message}");
-    let kind: String = lua.load("return type(select(2, pcall(require 'lio.timer'.new().add)))").eval().expect("a text");
+    let kind: String = lua.load("return type(select(2, pcall(require 'lio.timer'.new().add)))").eval().expect("a type");
     assert_eq!(kind, "string");
 }
 
@@ -192,10 +192,10 @@ fn two_vms_serve_side_by_side() {
         assert_eq!(get(&two, "/n").1, (100 + round).to_string());
     }
     get(&one, "/stop");
-    first.join().expect("the first is closed");
+    first.join().expect("the first VM is closed");
     assert_eq!(get(&two, "/n").1, "151");
     get(&two, "/stop");
-    second.join().expect("the second is closed");
+    second.join().expect("the second VM is closed");
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn a_vm_that_is_dropped_while_its_server_runs_releases_everything() {
             end)"#;
         let leave = lua.create_function(|_, ()| Err::<(), _>(mlua::Error::runtime("leave")));
         lua.globals().set("leave", leave.expect("memory")).expect("a global");
-        let error = lua.load(code).exec().expect_err("it is left");
+        let error = lua.load(code).exec().expect_err("the script raises an error");
         assert!(error.to_string().contains("leave"), "{error}");
         lua.globals().get::<String>("url").expect("the address")
     };

@@ -9,7 +9,8 @@ use std::cell::Cell;
 use std::ffi::{CStr, CString, c_void};
 use std::time::{Duration, Instant};
 
-/// The number of allocations that succeed before every further allocation fails. If it is negative, none fails.
+/// The number of allocations that succeed before every further allocation fails. If the number is negative, no
+/// allocation fails.
 struct Budget(Cell<i64>);
 
 unsafe extern "C" fn allocate(budget: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
@@ -31,7 +32,7 @@ unsafe extern "C" fn allocate(budget: *mut c_void, block: *mut c_void, old: usiz
 }
 
 /// Runs `code` in a new VM where only the first `count` allocations succeed. Returns whether `code` ended normally and
-/// needed fewer than `count` allocations. Code that catches errors may also end normally if it needs more.
+/// needed fewer than `count` allocations. Code that catches errors can also end normally if it needs more allocations.
 fn run(code: &CStr, count: i64) -> bool {
     // SAFETY: the state is created, used and closed here; `lua_pcall` catches errors.
     unsafe {

@@ -308,7 +308,7 @@ t.test("answers:piece with piece and __gc of the stream in a finalizer returns e
   end), a.piece, a)
   t.eq(data, ("a"):rep(1000))
   t.eq(inner, ("b"):rep(1000))
-  t.raises("the connection of the responses is missing", a.piece, a)
+  t.raises("the responses object has no connection", a.piece, a)
   close(far, sel)
 end)
 

@@ -6,7 +6,7 @@ use std::ffi::{CStr, CString, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// Lets one test run at a time, because the last test counts the descriptors of the process.
+/// Makes the tests run one at a time, because the last test counts the descriptors of the process.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -87,7 +87,7 @@ fn eight_vms_on_eight_threads_do_not_disturb_each_other() {
         })
         .collect();
     for thread in threads {
-        thread.join().expect("the conversation went well");
+        thread.join().expect("the thread ends without an error");
     }
 }
 
@@ -103,7 +103,7 @@ fn a_waker_wakes_the_vm_of_another_thread() {
         vm.run("for _ in sel:wait(20) do end", 0);
         assert!(begin.elapsed() < Duration::from_secs(10));
     });
-    let handle = told.recv().expect("a handle comes");
+    let handle = told.recv().expect("the other VM sends a handle");
     Vm::new().run(r#"assert(require "lio".waker(...)):wake()"#, handle);
     waiter.join().expect("the wait ended in time");
     Vm::new().run(r#"assert(require "lio".waker(...) == nil)"#, handle);
@@ -121,7 +121,7 @@ fn a_waiting_vm_does_not_block_another_one() {
         vm.run("for _ in sel:wait() do end", 0);
         stop.send(()).expect("the other side listens");
     });
-    let handle = told.recv().expect("a handle comes");
+    let handle = told.recv().expect("the other VM sends a handle");
     let vm = Vm::new();
     vm.run(
         r#"
@@ -138,8 +138,8 @@ fn a_waiting_vm_does_not_block_another_one() {
     );
     assert!(stopped.try_recv().is_err(), "the sleeper still sleeps");
     vm.run(r#"require "lio".waker(...):wake()"#, handle);
-    stopped.recv_timeout(Duration::from_secs(10)).expect("the sleeper woke");
-    sleeper.join().expect("the sleeper ended well");
+    stopped.recv_timeout(Duration::from_secs(10)).expect("the sleeper wakes");
+    sleeper.join().expect("the sleeper ends without an error");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Checks that `path` may be opened: it is not absolute, and contains no `..`, NUL or backslash. An absolute path or
-/// `..` may lead out of the folder, and a backslash is a separator on some systems.
+/// `..` can lead out of the folder, and a backslash is a separator on some systems.
 pub(crate) fn check(path: &[u8]) -> Result<(), Refusal> {
     let leaves = path.first() == Some(&b'/')
         || memchr::memchr2(0, b'\\', path).is_some()
@@ -22,11 +22,11 @@ pub(crate) fn check(path: &[u8]) -> Result<(), Refusal> {
     if leaves { Err(Refusal::OUTSIDE) } else { Ok(()) }
 }
 
-/// Opens a [`check`]ed path below the folder `root`, whose path is `name`; `""` is the folder itself. `flags`:
-/// [`super::READ_FLAGS`] to read the file, [`super::METADATA_FLAGS`] only to get its metadata.
+/// Opens a [`check`]ed path below the folder `root`, whose path is `name`; `""` is the folder itself. `flags` is
+/// [`super::READ_FLAGS`] for reading the file, or [`super::METADATA_FLAGS`] for its metadata alone.
 ///
 /// # Errors
-/// `EXDEV` if a link leads out of the folder, and other errors of the system.
+/// Returns `EXDEV` if a link leads out of the folder, or another error of the system.
 pub(super) fn open(root: BorrowedFd<'_>, name: &Path, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     match by_kernel(root, path, flags) {
         // The target of an absolute link may still be inside the folder.
@@ -69,7 +69,7 @@ fn by_kernel(_: BorrowedFd<'_>, _: &[u8], _: OFlags) -> Result<OwnedFd, Errno> {
 /// Returns the path of the folder `name` with all links resolved, and the target of `path` relative to it.
 ///
 /// # Errors
-/// `EXDEV` if the target is outside the folder.
+/// Returns `EXDEV` if the target is outside the folder.
 fn resolve(name: &Path, path: &[u8]) -> Result<(PathBuf, PathBuf), Errno> {
     let canonical =
         |path: &Path| path.canonicalize().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOENT));

@@ -22,7 +22,7 @@ pub(crate) struct Entry {
     pub(crate) metadata: Metadata,
 }
 
-/// A folder and its path, which is absolute.
+/// A folder and its absolute path.
 pub(crate) struct Folder {
     path: PathBuf,
     root: Option<OwnedFd>,
@@ -55,7 +55,7 @@ impl Folder {
         self.root = None;
     }
 
-    /// Makes the next access check the folder's path.
+    /// Forces a check of the folder's path at the next access.
     #[cfg(test)]
     pub(super) fn expire_check(&mut self) {
         self.checked -= CHECK_EVERY;
@@ -72,9 +72,9 @@ impl Folder {
         Ok(Metadata::from_status(&fs::statat(self.root_for(path)?, path, AtFlags::empty())?))
     }
 
-    /// Lists the directory `path`: at most `most` entries, sorted by name, with directories first. A link has the
-    /// metadata of its target. Files that cannot be served are left out. Also returns whether there are further
-    /// entries.
+    /// Lists the directory `path`: at most `most` entries, sorted by name, with directories first. For a link, the
+    /// entry contains the target's metadata. Files that cannot be served are omitted. Also returns whether there are
+    /// further entries.
     pub(crate) fn list(&mut self, path: &[u8], most: usize) -> Result<(Vec<Entry>, bool), Refusal> {
         let mut entries = Vec::new();
         let mut directory = Dir::new(self.open_for(path, READ_FLAGS)?)?;
@@ -84,7 +84,7 @@ impl Folder {
             if name == c"." || name == c".." {
                 continue;
             }
-            // `None` if the entry was removed meanwhile.
+            // `None` if the entry has been removed in the meantime.
             let status = fs::statat(directory.fd()?, name, AtFlags::SYMLINK_NOFOLLOW);
             let metadata = status.ok().map(|status| Metadata::from_status(&status));
             let name = name.to_bytes().to_vec();
@@ -118,7 +118,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Checks `path` and returns the descriptor of the folder.
+    /// Checks `path` and returns the folder's descriptor.
     fn root_for(&mut self, path: &[u8]) -> Result<&OwnedFd, Refusal> {
         beneath::check(path)?;
         if self.checked.elapsed() >= CHECK_EVERY {

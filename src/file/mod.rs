@@ -100,7 +100,7 @@ impl Metadata {
     }
 }
 
-/// Why a file was not opened, or cannot be used.
+/// The reason why a file was not opened or cannot be used.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// A message, and a short code for programs.
@@ -140,7 +140,7 @@ impl OpenFile {
     /// Opens a path for reading; links are followed.
     ///
     /// # Errors
-    /// A path to anything but a regular file or a directory is refused; other errors are those of the system.
+    /// Refuses a path to anything but a regular file or a directory; other errors come from the system.
     pub(crate) fn open(path: &[u8]) -> Result<OpenFile, Refusal> {
         if path.contains(&0) {
             return Err(Refusal::HAS_NUL);
@@ -167,8 +167,7 @@ impl OpenFile {
         self.file.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns a shared descriptor, for a response that may exist longer than this object; `None` once the file is
-    /// closed.
+    /// Returns a shared descriptor, for a response that can outlive this object; `None` once the file is closed.
     pub(crate) fn share(&self) -> Option<Rc<OwnedFd>> {
         self.file.clone()
     }

@@ -14,10 +14,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The maximum number of further names that are tried if the first name exists already.
+/// The maximum number of further names to try if the first name already exists.
 const MAX_ATTEMPTS: u32 = 100;
 
-/// The maximum number of bytes of a file that is kept in memory.
+/// The maximum size in bytes of a file that is kept in memory.
 const MAX_IN_MEMORY: usize = 16 * 1024;
 
 /// An open temporary file.
@@ -35,7 +35,7 @@ enum Content {
 }
 
 impl Spool {
-    /// Returns an empty file. Once it is on disk, it is in the file system of `dir`.
+    /// Returns an empty file. Once the file is on disk, it is in the file system of `dir`.
     pub(crate) fn new(dir: &Path) -> Self {
         Self { dir: dir.to_path_buf(), content: Content::Memory(Vec::new()), size: 0 }
     }
@@ -69,13 +69,13 @@ impl Spool {
         }
     }
 
-    /// The number of bytes written.
+    /// Returns the number of bytes written.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Returns a path by which this process and its children can open the file until it is closed. From this call on,
-    /// the file is on disk.
+    /// Returns a path through which this process and its children can open the file until it is closed. After this
+    /// call, the file is on disk.
     pub(crate) fn path(&mut self) -> io::Result<PathBuf> {
         self.on_disk()?;
         Ok(match &self.content {
@@ -85,7 +85,7 @@ impl Spool {
         })
     }
 
-    /// Gives the file the permanent name `to`. If the name exists already, it is replaced atomically if `replace` is
+    /// Gives the file the permanent name `to`. If the name already exists, it is replaced atomically if `replace` is
     /// true; otherwise the call fails.
     pub(crate) fn link(&mut self, to: &Path, replace: bool) -> io::Result<()> {
         let from = self.path()?;
@@ -98,7 +98,7 @@ impl Spool {
         let between = fresh_name(dir.unwrap_or(Path::new(".")));
         link(&between)?;
         let moved = fs::rename(&between, to);
-        // The intermediate name still exists after a failure, and if `to` is already a name of this file.
+        // The intermediate name still exists if the rename failed, or if `to` was already a name of this file.
         let _ = fs::unlink(&between);
         Ok(moved?)
     }
@@ -167,7 +167,7 @@ fn open_nameless(_dir: &Path) -> Option<File> {
     None
 }
 
-/// Returns the path by which this process and its children can open the file again.
+/// Returns the path through which this process and its children can open the file again.
 fn path_of_descriptor(file: &File) -> PathBuf {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
 }
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(content(&spool), b"one two");
         spool.on_disk().expect("store");
         assert_eq!(content(&spool), b"one two", "on disk");
-        assert_eq!(std::fs::read(spool.path().expect("a path")).expect("by its path"), b"one two");
+        assert_eq!(std::fs::read(spool.path().expect("a path")).expect("the path can be read"), b"one two");
         let kept = dir.join("kept");
         spool.link(&kept, false).expect("link");
         let again = spool.link(&kept, false).expect_err("exists");

@@ -6,7 +6,7 @@ use crate::codec::compression::encode::Encoder;
 use crate::lua::{Call, Failure, Fault, Function, FunctionTable, Module, New, Object, Stack, functions};
 use std::io;
 
-/// The default limit to the output of one write to a decoder: 16 MiB.
+/// The default limit on the output of one write to a decoder: 16 MiB.
 const DEFAULT_LIMIT: usize = 16 << 20;
 
 impl Object for Encoder {
@@ -37,7 +37,7 @@ fn encoder(call: &mut Call<'_>) -> Result<New<Encoder>, Fault> {
     Ok(New::of(Encoder::new(coding, level)))
 }
 
-/// `compress.decoder(coding [, limit])`: returns a decoder. One call of `write` returns at most `limit` bytes, by
+/// `compress.decoder(coding [, limit])`: returns a decoder. One call to `write` returns at most `limit` bytes, by
 /// default 16 MiB.
 fn decoder(call: &mut Call<'_>) -> Result<New<Decoder>, Fault> {
     let coding = coding(call)?;
@@ -116,8 +116,8 @@ fn decoder_flush(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     decode(call, "flush", |decoder, _| Ok(decoder.write(&[])))
 }
 
-/// `decoder:finish([bytes])`: returns the decoded `bytes`, or nil, a message and a code: a code of `write`, or
-/// `"truncated"` if the end of the data is missing.
+/// `decoder:finish([bytes])`: returns the decoded `bytes`. On failure, returns nil, a message and a code: a code of
+/// `write`, or `"truncated"` if the end of the data is missing.
 fn decoder_finish(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     decode(call, "finish", |decoder, stack| {
         let written = decoder.write(optional(stack)?);

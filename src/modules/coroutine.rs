@@ -1,4 +1,4 @@
-//! `lio.coroutine`: Lua's coroutine library, with coroutines in which functions may wait, at any depth.
+//! `lio.coroutine`: Lua's coroutine library, with coroutines in which functions can wait, at any depth.
 //!
 //! `resume` and `wrap` behave like Lua's own functions and add one link on the C stack (see `task::nested`). `status`
 //! and `close` also handle coroutines that wait. All other functions are the VM's own. In the executable and in
@@ -37,7 +37,8 @@ fn coroutine(stack: &Stack) -> Result<Identity, Fault> {
     stack.coroutine(1).ok_or_else(|| Fault::expected(1, "coroutine"))
 }
 
-/// Resumes the coroutine at `index` with the topmost `count` values, unless it waits or is in a running chain.
+/// Resumes the coroutine at `index` with the topmost `count` values, unless the coroutine waits or is in a running
+/// chain.
 #[inline]
 fn resume_if_idle(
     tasks: &Tasks, call: &mut Call<'_>, index: i32, count: i32, status_first: bool,
@@ -55,7 +56,7 @@ fn resume_if_idle(
 }
 
 /// `resume(co, …)`: returns true and the values that the coroutine yields or returns, or false and the error. A
-/// function inside the coroutine may wait. (Lua manual 6.2)
+/// function inside the coroutine can wait. (Lua manual 6.2)
 fn resume(call: &mut Call<'_>) -> Result<Next<(bool, &'static str)>, Fault> {
     let tasks = tasks(call)?;
     coroutine(call)?;
@@ -91,7 +92,7 @@ fn wrap(call: &mut Call<'_>) -> Result<Closure<(Argument, NewThread)>, Fault> {
     }
 }
 
-/// The function that `wrap` returns.
+/// The body of the functions that `wrap` returns: resumes the coroutine with the arguments.
 fn call_wrapped(call: &mut Call<'_>) -> Result<Next, Fault> {
     let tasks = tasks(call)?;
     let count = call.count();
@@ -106,8 +107,8 @@ fn call_wrapped(call: &mut Call<'_>) -> Result<Next, Fault> {
     }
 }
 
-/// Continues the function of `wrap` after a wait. The stack has a boolean (false if the coroutine has failed), and the
-/// values or the error of the coroutine.
+/// Continues a function that `wrap` returned, after a wait. The stack has a boolean (false if the coroutine has
+/// failed), and the values or the error of the coroutine.
 fn called(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     let tasks = tasks(call)?;
     if !tasks.is_resumed_here(call) {

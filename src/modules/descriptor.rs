@@ -34,8 +34,9 @@ impl Descriptor {
     }
 }
 
-/// Runs `step` with the descriptor that argument 2 means, or with `None` if it is closed. If a method of argument 2
-/// must return the descriptor, the method runs first; missing arguments are then filled with nil up to `arguments`.
+/// Runs `step` with the descriptor that argument 2 refers to, or with `None` if the descriptor is closed. If a method
+/// of argument 2 must return the descriptor, the method runs first; missing arguments up to number `arguments` are then
+/// filled with nil.
 pub(crate) fn with<R, F>(call: &mut Call<'_>, arguments: i32, step: F) -> Result<Next<R>, Fault>
 where
     F: Fn(&mut Call<'_>, Option<Descriptor>) -> Result<R, Fault> + Copy + 'static,
@@ -73,7 +74,7 @@ fn socket<'c>(call: &'c Call<'_>, index: i32) -> Option<&'c Socket> {
     call.as_object::<Socket>(index).or_else(stream)
 }
 
-/// Whether a method of the value at `index` must be called to get the descriptor.
+/// Returns whether a method of the value at `index` must be called to get the descriptor.
 fn is_indirect(call: &Call<'_>, index: i32) -> bool {
     match call.kind(index) {
         Kind::Table => true,
@@ -82,8 +83,8 @@ fn is_indirect(call: &Call<'_>, index: i32) -> bool {
     }
 }
 
-/// Returns the descriptor that the value at `index` means; `None` if it is closed. Errors name argument number
-/// `argument`.
+/// Returns the descriptor that the value at `index` refers to; `None` if the descriptor is closed. Errors refer to
+/// argument number `argument`.
 fn resolve(call: &mut Call<'_>, index: i32, argument: i32) -> Result<Option<Descriptor>, Fault> {
     if let Some(socket) = socket(call, index) {
         return Ok(socket.source().cloned().map(Descriptor::Own));
@@ -105,13 +106,13 @@ fn resolve(call: &mut Call<'_>, index: i32, argument: i32) -> Result<Option<Desc
     Ok(Some(known.map_or(Descriptor::Foreign(number), Descriptor::Own)))
 }
 
-/// The methods that may return a descriptor.
+/// The methods that can return a descriptor.
 const METHODS: [&str; 3] = ["handle", "fileno", "getfd"];
 
 /// The maximum length of a chain of objects in which a method of each object returns the next object.
 const MAX_DEPTH: i64 = 4;
 
-/// `(value, depth)`: calls the value's method, and the methods of the objects that it returns. Returns the descriptor;
+/// `(value, depth)`: calls the value's method, and the method of each object that is returned. Returns the descriptor;
 /// nothing if there is none.
 const FIND: Function = Function::new(|call: &mut Call<'_>| find(call, 0));
 
@@ -135,7 +136,7 @@ fn fetched(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument>
     Ok(Next::call(1, then(answered), 0))
 }
 
-/// Handles the result of the method, which may itself be an object with such a method.
+/// Handles the result of the method, which can again be an object with one of these methods.
 fn answered(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument>>, Fault> {
     if !is_indirect(call, outcome.first) {
         return Ok(Next::returns(found(call, outcome)));

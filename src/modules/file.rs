@@ -1,6 +1,6 @@
 //! `lio.file`: files that `lualib/lio/web/`, `net.sendfile` and programs read.
 //!
-//! Failures are `nil, message, code`. No call waits, except for the disk.
+//! Failures are `nil, message, code`. Calls wait for nothing but the disk.
 
 use crate::file::folder::Folder;
 use crate::file::{Kind, Metadata, OpenFile, Refusal, read_at};
@@ -10,11 +10,11 @@ use crate::lua::{
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 
-/// The maximum number of bytes of one read.
+/// The maximum number of bytes in one read.
 const MAX_READ: i64 = 1 << 30;
-/// One read may ask for this number of bytes, even if the file had fewer bytes when it was opened.
+/// A read can always request this number of bytes, even if the file was smaller when it was opened.
 const MIN_READ: u64 = 64 * 1024;
-/// The default limit to the number of listed entries.
+/// The default limit on the number of listed entries.
 const DEFAULT_ENTRIES: usize = 10_000;
 
 impl Object for OpenFile {
@@ -74,8 +74,8 @@ fn folder(call: &mut Call<'_>) -> Result<New<Folder>, Fault> {
     opened(Folder::open(call.bytes(1)?))
 }
 
-/// `file.measure(f)`: returns the present size of a file of this library or of `io.open`; `nil, message, code` if it is
-/// not a regular file.
+/// `file.measure(f)`: returns the current size of a file that this library or `io.open` opened; `nil, message, code` if
+/// it is not a regular file.
 fn measure(call: &mut Call<'_>) -> Result<i64, Fault> {
     let file = descriptor(call, 1)?.ok_or_else(|| failure("sendfile", CLOSED))?;
     let metadata = Metadata::of(file).map_err(failed("sendfile"))?;
@@ -85,8 +85,7 @@ fn measure(call: &mut Call<'_>) -> Result<i64, Fault> {
     }
 }
 
-/// Returns the descriptor of the file at `index`, which is a file of this library or of `io.open`; `None` if it is
-/// closed.
+/// Returns the descriptor of the file at `index`, which this library or `io.open` opened; `None` if the file is closed.
 fn descriptor<'c>(call: &'c Call<'_>, index: i32) -> Result<Option<BorrowedFd<'c>>, Fault> {
     if let Some(file) = call.as_object::<OpenFile>(index) {
         return Ok(file.descriptor());
@@ -148,8 +147,8 @@ const KIND: Function = Function::method(|file: &OpenFile| file.metadata().kind.n
 /// `f:size()`: returns the size in bytes when the file was opened.
 const SIZE: Function = Function::method(|file: &OpenFile| file.metadata().size as i64);
 
-/// `f:read(offset, count)`: returns up to `count` bytes from `offset` (0 is the first), `""` at the end of the file; or
-/// `nil, message, code`.
+/// `f:read(offset, count)`: returns up to `count` bytes from `offset` (0 is the first byte), `""` at the end of the
+/// file; or `nil, message, code`.
 fn read(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let offset = call.integer_in(2, 0..=i64::MAX, "offset")? as u64;
     let count = call.integer_in(3, 0..=MAX_READ, "count")? as usize;

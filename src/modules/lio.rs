@@ -5,7 +5,7 @@ use crate::event::{READ, WRITE, clock};
 use crate::lua::{Call, Fault, Function, FunctionTable, ModuleWith, Value, functions};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// `lio.now()`: returns the seconds of the monotonic clock, as a float (clock_gettime(2)).
+/// `lio.now()`: returns the time of the monotonic clock in seconds, as a float (clock_gettime(2)).
 fn now(_: &mut Call<'_>) -> Result<f64, Fault> {
     Ok(clock::monotonic())
 }

@@ -1,4 +1,4 @@
-//! The native modules that `require` loads. Each has a file or a folder with thin bindings. This file lists the
+//! The native modules that `require` loads. Each module is a file or a folder with thin bindings. This file lists the
 //! modules.
 
 pub(crate) mod compress;

@@ -5,7 +5,7 @@ use crate::lua::library::Library;
 use crate::lua::{Call, Fault, Function, Many, Module, panics};
 use std::ffi::CStr;
 
-/// `panics.after(n)`: the n-th function that is entered from now on panics. 0 switches this off.
+/// `panics.after(n)`: makes the n-th function that is entered from now on panic. 0 switches this off.
 fn after(call: &mut Call<'_>) -> Result<(), Fault> {
     panics::after(call.integer(1)?);
     Ok(())

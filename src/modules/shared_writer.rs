@@ -1,11 +1,11 @@
-//! `lio.shared_writer`: writing to connections of other VMs of the process; see `socket/shared_writer.rs`.
+//! `lio.shared_writer`: writes to connections of other VMs in the process; see `socket/shared_writer.rs`.
 
 use crate::lua::{Call, Either, Fault, Function, FunctionTable, Kind, Module, New, Nil, Object, failed, functions};
 use crate::socket::shared_writer::SharedWriter;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// The maximum number of strings in one call. A caller that has more strings must send them in another way.
+/// The maximum number of strings in one call. A caller with more strings must send them in another way.
 const MAX_STRINGS: usize = 16;
 
 /// A shared writer of a connection that belongs to another VM.
@@ -16,7 +16,7 @@ impl Object for WriterObject {
     const METHODS: FunctionTable = functions! { send };
 }
 
-/// `shared_writer.find(number)`: returns the writer that has this number; nil if the connection is closed.
+/// `shared_writer.find(number)`: returns the writer with this number; nil if the connection is closed.
 fn find(call: &mut Call<'_>) -> Result<Option<New<WriterObject>>, Fault> {
     let number = call.integer_in(1, 1..=i64::MAX, "number")? as u64;
     Ok(SharedWriter::find(number).map(|writer| New::of(WriterObject(writer))))

@@ -54,8 +54,8 @@ fn open(call: &mut Call<'_>) -> Result<New<Watcher>, Fault> {
     watch(call, Purpose::Take)
 }
 
-/// `signal.hold(name, …)`: as `open`, for a program whose watchers are opened later, in other VMs. Each watcher that is
-/// opened before this watcher is closed gets the signals that have arrived meanwhile.
+/// `signal.hold(name, …)`: like `open`, for a program whose watchers are opened later, in other VMs. Each watcher that
+/// is opened before this watcher is closed gets the signals that have arrived in the meantime.
 fn hold(call: &mut Call<'_>) -> Result<New<Watcher>, Fault> {
     watch(call, Purpose::Hold)
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How long a program waits before it tries again to bind an address that is about to become free.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// `lio.watch(path)`: returns whether `lio --watch` runs this program. If so, the program restarts when the file
+/// `lio.watch(path)`: returns whether `lio --watch` runs this program. If so, the program restarts when the file `path`
 /// changes, appears or is replaced. For files that are not Lua code, such as templates.
 pub(super) const WATCH: Function = Function::new(|call: &mut Call<'_>| {
     let path = call.bytes(1)?;
@@ -35,7 +35,7 @@ pub(super) const INSTALL: Function = Function::new(|_: &mut Call<'_>| {
     Ok(Maybe(code.flatten().map(|text| run.pushing((Chunk::Text(text, c"=lio"), WATCH, REPORT_MISSING)))))
 });
 
-/// `supervisor.request_socket(key)`: returns a `lio.socket` that the previous program has used with this key, or nil.
+/// `supervisor.request_socket(key)`: returns the `lio.socket` that the previous program used under this key, or nil.
 fn request_socket(call: &mut Call<'_>) -> Result<Option<New<Socket>>, Fault> {
     let table = call.shared::<Table>()?;
     let found = supervisor_link::request_socket(call.bytes(1)?);
@@ -56,8 +56,8 @@ fn report_closed(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(supervisor_link::report_closed(call.bytes(1)?))
 }
 
-/// `supervisor.may_become_free(key)`: returns whether to try again to bind the address, because the previous program
-/// has it and is about to be stopped. If so, blocks briefly.
+/// `supervisor.may_become_free(key)`: returns whether the caller should try again to bind the address, because the
+/// previous program is using it and is about to be stopped. If so, blocks briefly.
 fn may_become_free(call: &mut Call<'_>) -> Result<bool, Fault> {
     let again = supervisor_link::may_become_free(call.bytes(1)?);
     if again {
@@ -66,8 +66,8 @@ fn may_become_free(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(again)
 }
 
-/// `supervisor.is_replaced()`: returns whether another process has replaced this process, which then need not end
-/// quickly.
+/// `supervisor.is_replaced()`: returns whether another process has replaced this process. If so, this process need not
+/// end quickly.
 fn is_replaced(_: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(supervisor_link::is_replaced())
 }

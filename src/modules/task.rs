@@ -37,7 +37,7 @@ pub(crate) fn own_tasks<'c>(call: &'c Call<'_>) -> Result<&'c Rc<Tasks>, Fault> 
     Ok(tasks)
 }
 
-/// Pushes the object of the VM's tasks, to be an upvalue. Returns its index.
+/// Pushes the VM's tasks object, for use as an upvalue. Returns its stack index.
 pub(crate) fn push_tasks_object(call: &mut Call<'_>) -> Result<i32, Fault> {
     let tasks = Tasks::of(call)?;
     let known = tasks.threads.push_stored(call, STORED_OBJECT)?;
@@ -49,7 +49,7 @@ pub(crate) fn push_tasks_object(call: &mut Call<'_>) -> Result<i32, Fault> {
     Ok(object)
 }
 
-/// The error of a wait on a token that another task waits on.
+/// Returns the error of a wait on a token that another task already waits on.
 pub(crate) fn in_use() -> Fault {
     Fault::message("wait: a task already waits on this token")
 }
@@ -66,7 +66,7 @@ fn acquire(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<(TaskId, i32), Faul
     Ok((id, values - 1))
 }
 
-/// The error of a task whose arguments exceed its stack.
+/// Returns the error for a task whose arguments do not fit on its stack.
 #[cold]
 fn too_many() -> Fault {
     Fault::message("too many arguments for a task")
@@ -207,8 +207,8 @@ fn is_alive(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// `task.kill(co)`: kills the task whose coroutine is `co`; the task's `<close>` variables run. Returns true; nil if
-/// the task has ended, or if `co` belongs to no task. A task that is running, or in the middle of a call, cannot be
-/// killed.
+/// the task has ended, or if `co` does not belong to a task. A task that is running, or in the middle of a call, cannot
+/// be killed.
 fn kill(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let tasks = tasks(call)?;
     call.drop_to(1);
@@ -239,7 +239,7 @@ fn running(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(call.push_running()?))
 }
 
-/// `task.count()`: returns how many tasks have not ended.
+/// `task.count()`: returns the number of tasks that have not ended.
 fn count(call: &mut Call<'_>) -> Result<i64, Fault> {
     Ok(tasks(call)?.count() as i64)
 }
@@ -265,8 +265,8 @@ fn has_ready(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(tasks(call)?.has_ready())
 }
 
-/// `task.run_ready()`: runs the tasks that are ready now. Tasks that become ready meanwhile run in the next call, so
-/// that the caller can handle I/O in between. Returns whether there are any.
+/// `task.run_ready()`: runs the tasks that are ready now. Tasks that become ready in the meantime run in the next call,
+/// so that the caller can handle I/O in between. Returns whether there are any.
 fn run_ready(call: &mut Call<'_>) -> Result<bool, Fault> {
     let tasks = tasks(call)?;
     if tasks.current().is_some() {
@@ -277,20 +277,20 @@ fn run_ready(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(tasks.run_ready(call))
 }
 
-/// `task.on_abandon(f)`: sets a function, which replaces the previous function. `f(token)` is called when a wait ends
-/// without its wakeup: by an interrupt, because the task is killed (even between its wakeup and its run), or because
-/// the caller cannot wait at all. For code that gives waiting tasks their turns.
+/// `task.on_abandon(f)`: sets the callback for waits that end without their wakeup, and replaces the previous one.
+/// `f(token)` is called when a wait ends by an interrupt, because the task is killed (even between its wakeup and its
+/// run), or because the caller cannot wait at all. For code that keeps queues of waiting tasks.
 fn on_abandon(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.set_on_abandon(call, 1)
 }
 
-/// `task.on_end(f)`: sets a function, which replaces the previous function. `f(co)` is called when a task fails, or
-/// when a task that has called `watch_end` ends.
+/// `task.on_end(f)`: sets the callback for tasks that end, and replaces the previous one. `f(co)` is called when a task
+/// fails, or when a task that has called `watch_end` ends.
 fn on_end(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.set_on_end(call, 1)
 }
 
-/// `task.watch_end()`: makes lio call the function of `on_end` when the running task ends.
+/// `task.watch_end()`: makes lio call the `on_end` callback when the running task ends.
 fn watch_end(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.watch_end();
     Ok(())

@@ -9,7 +9,7 @@ use crate::lua::{Argument, Call, Fault, Field, Function, FunctionTable, Maybe, M
 #[derive(Default)]
 pub(crate) struct Timers(pub(crate) Queue);
 
-/// The values of the timers, by slot.
+/// The user value that refers to the list of the timers' values, by slot.
 pub(crate) const VALUES: Field<Timers> = Field::new(1);
 
 impl Object for Timers {
@@ -50,7 +50,7 @@ fn create_timer(call: &mut Call<'_>, value: i32, once: bool) -> Result<u64, Faul
     stored.map(|()| id)
 }
 
-/// `timers:add(seconds, value)`: returns the id of a new timer, which fires once and is freed then.
+/// `timers:add(seconds, value)`: returns the id of a new timer, which fires once and is then freed.
 fn add(call: &mut Call<'_>) -> Result<i64, Fault> {
     let due = monotonic_nanos() + nanos(call, 2)?;
     call.any(3)?;

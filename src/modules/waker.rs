@@ -14,8 +14,7 @@ impl Object for Waker {
     const METHODS: FunctionTable = functions! { wake, handle: HANDLE };
 }
 
-/// `sel:waker()`: returns a waker. From any thread, its `wake()` makes the present wait of the selector, or the next
-/// wait, return.
+/// `sel:waker()`: returns a waker. From any thread, its `wake()` makes the selector's current or next wait return.
 pub(super) const OF_SELECTOR: Function = Function::new(|call: &mut Call<'_>| {
     let waker = open(call)?.1.waker().map_err(failed("waker"))?;
     Ok(New::of(Waker(waker)))

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 /// The maximum number of bytes in the path of a unix socket.
 const MAX_UNIX_PATH: usize = 107;
 
-/// Why there is no address.
+/// Why parsing or resolving an address failed.
 pub(crate) enum Refusal {
     /// The failed call, a message, and a short code for programs.
     Word(&'static str, &'static str, &'static str),
@@ -18,7 +18,7 @@ pub(crate) enum Refusal {
     System(&'static str, io::Error),
 }
 
-/// Parses a numeric address. IPv6 addresses may have a scope (`fe80::1%eth0`, `fe80::1%2`).
+/// Parses a numeric address. IPv6 addresses can have a scope (`fe80::1%eth0`, `fe80::1%2`).
 pub(crate) fn parse_ip(text: &str, port: u16) -> Option<SocketAddr> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         return Some(SocketAddr::new(ip, port));

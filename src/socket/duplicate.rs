@@ -2,7 +2,7 @@
 //! server accept connections in place of a busy worker.
 //!
 //! The owner may close its descriptor at any time, and the descriptor's number may then refer to another file.
-//! Therefore the identity of the copy (SO_COOKIE of socket(7)) is compared with that of the socket.
+//! Therefore the identity of the copy (SO_COOKIE of socket(7)) is compared with the identity of the original socket.
 
 use crate::event::adopt;
 use rustix::io::Errno;
@@ -14,7 +14,8 @@ pub(crate) fn identity(number: RawFd) -> io::Result<u64> {
     adopt::borrowed(number, |socket| identity_of(socket))?
 }
 
-/// Returns another descriptor of the socket `number`, if this socket still has the identity `wanted`.
+/// Returns another descriptor of the socket with the descriptor `number`, if this socket still has the identity
+/// `wanted`.
 pub(crate) fn open(number: RawFd, wanted: u64) -> io::Result<OwnedFd> {
     let copy = adopt::borrowed(number, |socket| socket.try_clone_to_owned())??;
     if identity_of(&copy)? == wanted { Ok(copy) } else { Err(Errno::NOTSOCK.into()) }

@@ -148,7 +148,7 @@ impl Socket {
         self.source.as_ref()
     }
 
-    /// Whether a read may return data, according to the selectors.
+    /// Returns whether a read may return data, according to the selectors.
     pub(crate) fn may_read(&self) -> bool {
         self.source().is_some_and(|source| source.may_read())
     }
@@ -156,7 +156,7 @@ impl Socket {
     /// Requests one report of the events `bits` from the socket's selectors.
     ///
     /// # Errors
-    /// If one of the selectors cannot report the events.
+    /// Returns an error if one of the selectors cannot report the events.
     pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
         self.source().map_or(Ok(()), |source| source.arm(bits))
     }
@@ -165,7 +165,7 @@ impl Socket {
         self.protocol
     }
 
-    /// Returns the socket for options and addresses; `EBADF` once it is closed.
+    /// Returns the raw socket, for options and addresses; fails with `EBADF` once the socket is closed.
     pub(crate) fn raw(&self) -> io::Result<&socket2::Socket> {
         self.open().map(|source| &***source)
     }
@@ -258,8 +258,8 @@ impl Socket {
         }
     }
 
-    /// Removes the registrations and returns the descriptor, which this socket no longer closes; `None` if it is
-    /// closed.
+    /// Removes the registrations and returns the descriptor, which this socket no longer closes; `None` if the socket
+    /// is closed.
     pub(crate) fn detach(&mut self) -> Option<RawFd> {
         Some(match self.take_source()?.into_fd()? {
             Fd::Own(socket) => socket.into_raw_fd(),
@@ -274,7 +274,7 @@ impl Socket {
     }
 
     /// Removes the registrations, and returns the parts of the socket that do not belong to a VM. This socket is then
-    /// closed. Returns `None` if it was closed before.
+    /// closed. Returns `None` if the socket was already closed.
     pub(crate) fn take_parts(&mut self) -> Option<Parts> {
         Some(Parts { fd: self.take_source()?.into_fd()?, protocol: self.protocol, phase: self.phase })
     }
@@ -331,7 +331,7 @@ impl Drop for Socket {
     }
 }
 
-/// Makes a socket of other code non-blocking and close-on-exec. Returns its protocol and phase.
+/// Makes a socket that other code created non-blocking and close-on-exec. Returns its protocol and phase.
 fn prepare_foreign(socket: &socket2::Socket) -> io::Result<(Protocol, Phase)> {
     let kind = socket.r#type()?;
     let protocol = Protocol::of(socket.local_addr()?.domain(), kind);

@@ -73,7 +73,7 @@ impl Name {
     }
 }
 
-/// Sets an option. Times are in whole seconds. The value `false` of `linger` turns lingering off.
+/// Sets an option. Times are in whole seconds. For `linger`, the value `false` turns lingering off.
 pub(crate) fn set(socket: &Socket, name: Name, value: Value) -> io::Result<()> {
     let raw = socket.raw()?;
     let v6 = socket.protocol().domain() == Domain::IPV6;

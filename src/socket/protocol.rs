@@ -37,7 +37,7 @@ impl Protocol {
         }
     }
 
-    /// Whether the protocol is a byte stream, without message boundaries.
+    /// Returns whether the protocol is a byte stream, without message boundaries.
     #[inline]
     pub(crate) fn is_stream(self) -> bool {
         use Protocol::*;

@@ -1,7 +1,7 @@
 //! Names resolved on other threads, because getaddrinfo(3) blocks.
 //!
-//! Up to [`MAX_THREADS`] threads take the queries one by one; they end when no query is left. Answers are queued, and
-//! wake the selector. The threads use no data of the VM, so they can finish after it is closed.
+//! Up to [`MAX_THREADS`] threads take the queries one by one; a thread ends when no query is left. Answers are queued,
+//! and wake the selector. The threads use no data of the VM, so they can finish after it is closed.
 
 use crate::event::Waker;
 use std::collections::VecDeque;
@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The maximum number of queries that run at the same time.
 const MAX_THREADS: usize = 8;
 
-/// The number of a query, and its result: the addresses in the order of getaddrinfo, or a message.
+/// The id of a query, and its result: the addresses in the order of getaddrinfo, or a message.
 pub(crate) type Answer = (i64, Result<Vec<SocketAddr>, String>);
 
-/// The queries that wait for a thread, the answers that were not taken yet, and the number of threads.
+/// The queries that wait for a thread, the answers that have not been taken yet, and the number of threads.
 #[derive(Default)]
 struct Queries {
     waiting: VecDeque<(i64, String)>,
@@ -41,10 +41,10 @@ impl Resolver {
         Resolver { shared: Arc::new(Shared { queries, waker }), last: 0 }
     }
 
-    /// Starts a query for the addresses of a name. Returns the number of the query.
+    /// Starts a query for the addresses of a name. Returns the id of the query.
     ///
     /// # Errors
-    /// If no thread is running and none can be started.
+    /// Returns an error if no thread is running and none can be started.
     pub(crate) fn query(&mut self, name: &str) -> io::Result<i64> {
         self.last += 1;
         let mut queries = self.shared.queries();
@@ -75,7 +75,7 @@ impl Shared {
         self.queries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The main function of a thread: it answers queries until none is left.
+    /// The main function of a thread: answers queries until no query is left.
     fn answer_all(&self) {
         loop {
             let mut queries = self.queries();

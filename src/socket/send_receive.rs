@@ -1,6 +1,6 @@
 //! Sending and receiving. `modules/socket/send_receive.rs` checks the arguments.
 //!
-//! Invariant: a transfer that shows that the socket is not ready reports this to the selectors.
+//! Invariant: if a transfer shows that the socket is not ready, this is reported to the selectors.
 
 use super::address::from_rustix;
 use super::{Attempt, Socket};
@@ -12,7 +12,7 @@ use socket2::SockAddr;
 use std::io::{self, IoSlice};
 
 impl Socket {
-    /// recv(2) into the spare capacity of `buffer`, which must not be empty. The result 0 is the end of a stream.
+    /// recv(2) into the spare capacity of `buffer`, which must not be empty. A result of 0 means the end of the stream.
     #[inline]
     pub(crate) fn receive(&self, buffer: &mut Vec<u8>) -> io::Result<Attempt<usize>> {
         let socket = self.open()?;

@@ -1,5 +1,5 @@
-//! Sends files to sockets with sendfile(2), which copies nothing through the process; where the kernel does not support
-//! this, with a read and a send.
+//! Sends files to sockets with sendfile(2), which does not copy the data through the process. If the kernel does not
+//! support this, a read and a send are used.
 
 #![allow(unsafe_code)]
 
@@ -17,7 +17,7 @@ impl Socket {
     /// end of the file.
     pub(crate) fn send_file(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
         match self.send_by_kernel(file, offset, count) {
-            // The kernel does not support sendfile(2), or not for this file.
+            // The kernel does not support sendfile(2) at all, or not for this file.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOTSOCK) => {
                 self.send_copied(file, offset, count)
             }
@@ -25,8 +25,8 @@ impl Socket {
         }
     }
 
-    /// Like [`Socket::send_file`], with a read and a send. Bytes that the socket does not accept are read again by the
-    /// next call.
+    /// Like [`Socket::send_file`], but with a read and a send. Bytes that the socket does not accept are read again by
+    /// the next call.
     pub(super) fn send_copied(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
         let mut buffer: Vec<u8> = Vec::with_capacity(count.min(MAX_COPY));
         if retry_on_intr(|| pread(file, spare_capacity(&mut buffer), offset))? == 0 {
@@ -52,7 +52,7 @@ impl Socket {
 
 /// Runs a call that raises SIGPIPE if the peer has closed, and has no flag to prevent this. The signal is blocked in
 /// this thread during the call, and removed if it was raised. A call that fails, or that transfers fewer than `count`
-/// bytes because the peer closes meanwhile, may have raised the signal.
+/// bytes because the peer closes in the meantime, may have raised the signal.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn without_signal<E>(count: usize, call: impl FnOnce() -> Result<usize, E>) -> Result<usize, E> {
     // SAFETY: both sets are initialised before they are read. Only this thread's signal mask changes, and it is

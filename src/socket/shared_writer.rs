@@ -1,4 +1,4 @@
-//! Shared writers: connections to which other VMs of the process may write, in addition to the owner. `lio.net.remote`
+//! Shared writers: connections to which other VMs of the process can write, in addition to the owner. `lio.net.remote`
 //! sends through a shared writer, so that no other thread has to be woken.
 //!
 //! Every VM finds a shared writer by its number. Invariant: the descriptor is used only under the writer's lock. Before
@@ -27,7 +27,7 @@ struct SharedWriters {
 }
 
 static SHARED_WRITERS: LazyLock<Mutex<SharedWriters>> = LazyLock::new(|| {
-    // If a process contains the library twice, each copy has different numbers.
+    // If a process contains the library twice, the copies use different numbers.
     let first = (&raw const SHARED_WRITERS).addr() as u64;
     Mutex::new(SharedWriters { last: first << 16 >> 1, open: FxHashMap::default() })
 });

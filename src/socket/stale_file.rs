@@ -8,8 +8,9 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Whether `path` is the file of a unix socket (not a link to such a file) that no socket uses. The check tries to
-/// connect a datagram socket to it. A listener does not notice this, because connecting fails due to the socket's type.
+/// Returns whether `path` is the file of a unix socket (not a link to such a file) that no socket uses. The check tries
+/// to connect a datagram socket to the file. This does not affect a listener, because connecting fails due to the
+/// socket's type.
 pub(crate) fn is_stale(path: &Path) -> io::Result<bool> {
     if !fs::symlink_metadata(path)?.file_type().is_socket() {
         return Ok(false);

@@ -15,12 +15,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Records `number` as the descriptor that is lent to the VM. It replaces the descriptor that was lent before.
+    /// Records `number` as the descriptor that is lent to the VM. This replaces the descriptor that was lent before.
     pub(crate) fn lend(&self, number: RawFd) {
         self.lent.set(Some(number));
     }
 
-    /// Whether `number` is lent, so that closing an object for it must leave the descriptor open.
+    /// Returns whether `number` is lent, so that closing an object for it must leave the descriptor open.
     pub(crate) fn is_lent(&self, number: RawFd) -> bool {
         self.lent.get() == Some(number)
     }
@@ -35,7 +35,7 @@ impl Table {
         self.sockets.borrow_mut().insert(number, source);
     }
 
-    /// Removes the number of `source`, if it still refers to this source.
+    /// Removes the descriptor of `source` from the table, if the table still maps it to this source.
     pub(super) fn remove(&self, source: &Rc<Source>) {
         let number = source.as_raw_fd();
         let mut sockets = self.sockets.borrow_mut();

@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 
 /// The size of a pooled buffer in bytes.
 pub(crate) const SIZE: usize = 16 * 1024;
-/// The size of the wide buffer in bytes. One read can return a message of 64 KiB, and the space that stays free shows
-/// that all available data was read.
+/// The size of the wide buffer in bytes. One read can return a message of 64 KiB and leave space free, which shows that
+/// all available data was read.
 const WIDE: usize = 64 * 1024 + 512;
 /// The maximum capacity of a pooled buffer, in bytes. A larger buffer is freed.
 const MAX_POOLED: usize = 4 * SIZE;
@@ -19,7 +19,7 @@ pub(super) struct Memory {
     origin: Origin,
 }
 
-/// The origin of memory, to which it is returned.
+/// The origin of a buffer's memory, to which the memory is returned.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Origin {
     /// The allocator or the pool's ordinary buffers.
@@ -56,12 +56,12 @@ impl Buffer {
         self.memory.data.len() == self.start
     }
 
-    /// Whether the memory is the pool's wide buffer.
+    /// Returns whether the memory is the pool's wide buffer.
     pub(super) fn is_wide(&self) -> bool {
         self.memory.origin == Origin::Wide
     }
 
-    /// Whether the buffer owns no memory.
+    /// Returns whether the buffer owns no memory.
     pub(crate) fn is_vacant(&self) -> bool {
         self.memory.data.capacity() == 0
     }
@@ -83,14 +83,14 @@ impl Buffer {
         self.lent_length = length.min(lent);
     }
 
-    /// The lent bytes.
+    /// Returns the lent bytes.
     #[inline]
     pub(super) fn lent_bytes(&self) -> &[u8] {
         let from = self.start - self.lent;
         &self.memory.data[from..from + self.lent_length.min(self.lent)]
     }
 
-    /// Whether lent bytes are still in memory, and the loan was not ended.
+    /// Returns whether lent bytes are still in memory, and the loan was not ended.
     pub(super) fn has_lent_bytes(&self) -> bool {
         self.lent > 0
     }
@@ -141,7 +141,7 @@ impl Buffer {
         read(&mut self.memory.data)
     }
 
-    /// Sets the start of the bytes, and ends a loan.
+    /// Sets the start of the bytes, and ends the loan, if any.
     #[inline]
     fn move_front(&mut self, start: usize) {
         self.start = start;
@@ -174,8 +174,8 @@ pub(crate) fn next_read(total: usize, received: usize) -> usize {
     (total - received).min(received.max(SIZE))
 }
 
-/// The free buffers of one VM. Invariant: there is at most one wide buffer. It belongs to the pool, to a stream that
-/// reads, or to a stream that left a part of its data unread.
+/// The free buffers of one VM. Invariant: there is at most one wide buffer. It belongs to the pool, to a stream that is
+/// reading, or to a stream that left a part of its data unread.
 #[derive(Default)]
 pub(crate) struct Pool {
     free: RefCell<Vec<Vec<u8>>>,
@@ -210,7 +210,7 @@ impl Pool {
         Memory { data, origin }
     }
 
-    /// Takes a buffer back. It is freed if it is too large, or if the pool is full.
+    /// Takes a buffer back. The buffer is freed if it is too large, or if the pool is full.
     #[inline]
     pub(super) fn put(&self, memory: Memory) {
         let Memory { mut data, origin } = memory;
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(buffer.bytes(), b"abcdefgh");
         buffer.lend(2, 2);
         buffer.consume(1);
-        assert!(!buffer.has_lent_bytes(), "the buffer was used meanwhile");
+        assert!(!buffer.has_lent_bytes(), "the loan ended when the buffer was used");
         buffer.restore_lent_bytes();
         assert_eq!(buffer.bytes(), b"defgh");
     }
@@ -310,7 +310,7 @@ mod tests {
         grows.fill(2 * WIDE, &pool, |data| data.push(0));
         assert!(!grows.is_wide());
         let next = pool.take_wide();
-        assert_eq!(next.data.capacity(), WIDE, "a new wide buffer after the first grew");
+        assert_eq!(next.data.capacity(), WIDE, "there is a new wide buffer after the first one grew");
         pool.put(grows.release());
         pool.put(next);
     }

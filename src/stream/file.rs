@@ -7,8 +7,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 impl Stream {
-    /// Flushes the queue, and then sends the bytes of the file from `offset` to `offset + length`, of which `sent` were
-    /// sent before. Updates `sent`.
+    /// Flushes the queue, and then sends the bytes of the file from `offset` to `offset + length`, of which `sent`
+    /// bytes were sent before. Updates `sent`.
     pub(crate) fn send_file(
         &mut self, file: BorrowedFd<'_>, offset: u64, length: u64, sent: &mut u64,
     ) -> io::Result<Sent> {

@@ -33,7 +33,7 @@ pub(crate) struct ReadTimeout {
 }
 
 impl Holders {
-    /// Whether a task in a waiting `recv` holds the stream for reading.
+    /// Returns whether a task in a waiting `recv` holds the stream for reading.
     pub(crate) fn has_native_reader(&self) -> bool {
         matches!(self.reader, Reader::Native | Reader::NativeQueued)
     }

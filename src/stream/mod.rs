@@ -45,7 +45,7 @@ pub(crate) enum Filled {
     WouldBlock,
 }
 
-/// The maximum number of reads, or of messages sent, without a wait in between. Then other tasks get their turn.
+/// The maximum number of reads, or of messages sent, without a wait in between. After that, other tasks run.
 const TURN_BUDGET: u32 = 32;
 /// This number of sent bytes counts as one more message.
 const BYTES_PER_MESSAGE: usize = buffer::SIZE;
@@ -58,7 +58,7 @@ pub(crate) struct Stream {
     output: Option<Box<Queue<Rc<OwnedFd>>>>,
     pool: Rc<Pool>,
     ended: bool,
-    /// Whether no read was tried yet. It is then unknown whether data is available.
+    /// Whether no read has been tried yet, so that it is unknown whether data is available.
     untried: bool,
     /// The number of buffered bytes that were searched for `last_delimiter`.
     searched: usize,
@@ -70,7 +70,7 @@ pub(crate) struct Stream {
     messages: u32,
     /// The number of the parcel, if the stream was sent to another VM; otherwise 0.
     parcel: u64,
-    /// Whether the last send failed, so that the peer receives no further data.
+    /// Whether the last send failed, so that the peer will receive no further data.
     send_failed: bool,
     pub(crate) holders: Holders,
     /// The total number of bytes that the system has accepted.
@@ -97,7 +97,7 @@ impl Stream {
         }
     }
 
-    /// The socket of the stream.
+    /// Returns the stream's socket.
     pub(crate) fn socket(&self) -> &Socket {
         &self.socket
     }
@@ -117,12 +117,12 @@ impl Stream {
         self.socket.shared_writer().filter(|_| self.queued() == 0)
     }
 
-    /// Whether the peer has closed its sending side or the connection has failed, according to the selector.
+    /// Returns whether the peer has closed its sending side or the connection has failed, according to the selector.
     pub(crate) fn end_was_reported(&self) -> bool {
         self.is_closed() || self.ended || self.socket.source().is_some_and(|source| source.end_was_reported())
     }
 
-    /// The bytes that were read from the peer and not consumed yet.
+    /// Returns the bytes that were read from the peer and not consumed yet.
     pub(crate) fn buffered(&self) -> &[u8] {
         self.input.bytes()
     }
@@ -158,12 +158,12 @@ impl Stream {
         self.input.lend(length, consume);
     }
 
-    /// The lent bytes.
+    /// Returns the lent bytes.
     pub(crate) fn lent_bytes(&self) -> &[u8] {
         self.input.lent_bytes()
     }
 
-    /// Whether bytes are lent, and [`Stream::release_lent_bytes`] was not called.
+    /// Returns whether bytes are lent, and [`Stream::release_lent_bytes`] was not called.
     pub(crate) fn has_lent_bytes(&self) -> bool {
         self.input.has_lent_bytes()
     }
@@ -181,7 +181,7 @@ impl Stream {
         }
     }
 
-    /// Whether the peer has closed its sending side, and all its data is buffered or consumed.
+    /// Returns whether the peer has closed its sending side, and all its data is buffered or consumed.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
     }
@@ -192,7 +192,7 @@ impl Stream {
 
     /// Reads once, into free space for at least `want` bytes. After a short read, which shows that all available data
     /// was read, no system call is made until the next event. If the peer sends faster than the stream is read, the
-    /// result is occasionally `WouldBlock`; the next event then comes in the next round of the loop.
+    /// result is occasionally `WouldBlock`; the next event then arrives in the next round of the loop.
     pub(crate) fn fill(&mut self, want: usize) -> io::Result<Filled> {
         if self.ended {
             return Ok(Filled::End);
@@ -219,7 +219,7 @@ impl Stream {
         }
     }
 
-    /// Whether no data is available and the peer has not closed its sending side. Makes a system call.
+    /// Returns whether no data is available and the peer has not closed its sending side. Makes a system call.
     pub(crate) fn is_quiet(&mut self) -> bool {
         self.untried = true;
         self.buffered().is_empty() && matches!(self.fill(0), Ok(Filled::WouldBlock))
@@ -249,8 +249,8 @@ impl Stream {
         Ok(Filled::WouldBlock)
     }
 
-    /// Returns whether another message may be sent now. If not, other tasks must run first: the stream is armed for
-    /// writing, and its event comes in the next round of the loop.
+    /// Returns whether another message can be sent now. If not, other tasks must run first: the stream is armed for
+    /// writing, and its event arrives in the next round of the loop.
     pub(crate) fn begin_message(&mut self) -> io::Result<bool> {
         if self.messages < TURN_BUDGET { Ok(true) } else { self.write_later() }
     }
@@ -260,7 +260,7 @@ impl Stream {
         self.output.get_or_insert_default()
     }
 
-    /// The number of queued bytes that are not sent yet.
+    /// Returns the number of queued bytes that have not been sent yet.
     pub(crate) fn queued(&self) -> usize {
         self.output.as_ref().map_or(0, |queue| queue.queued())
     }

@@ -34,8 +34,8 @@ static PARCELS: LazyLock<Mutex<Parcels>> = LazyLock::new(Mutex::default);
 
 impl Stream {
     /// Detaches the socket and the bytes as a parcel, which any VM can take by the returned number. This stream is then
-    /// closed. Returns `None` if it was closed before. `number`: the number of the parcel from which the stream was
-    /// taken, to put it back; 0 for a new parcel.
+    /// closed. Returns `None` if the stream was already closed. To put a stream back, `number` is the number of the
+    /// parcel from which the stream was taken; otherwise 0.
     pub(crate) fn make_parcel(&mut self, number: u64) -> Option<u64> {
         self.leave_wide_buffer();
         let parcel = Parcel {
@@ -78,7 +78,7 @@ impl Stream {
         true
     }
 
-    /// Takes the stream that was sent with this number; `None` if it was taken before.
+    /// Takes the stream that was sent with this number; `None` if the stream was already taken.
     pub(crate) fn from_parcel(number: u64, pool: &Rc<Pool>, table: &Rc<Table>) -> Option<Stream> {
         let parcel = take(number)?;
         let socket = Socket::from_parts(parcel.socket, table);
@@ -98,7 +98,7 @@ impl Stream {
     }
 }
 
-/// Stores a parcel and returns its number. `number`: the previous number of the parcel, or 0 for a new parcel.
+/// Stores a parcel and returns its number. `number` is the previous number of the parcel, or 0 for a new parcel.
 fn store(parcel: Parcel, number: u64) -> u64 {
     let mut all = parcels();
     let number = match number {

@@ -2,7 +2,7 @@
 //! them bytes that the caller owns.
 //!
 //! Used by the HTTP server and by streams. Invariant: bytes are sent in the order in which they were queued, each once,
-//! regardless of the part that the transport accepts at a time.
+//! no matter how many bytes the transport accepts at a time.
 
 pub(crate) use crate::socket::Attempt;
 
@@ -47,7 +47,7 @@ impl Sink for Socket {
 const MAX_PIECES: usize = 64;
 /// Shared bytes shorter than this are copied.
 const SHARE_FROM: usize = 4096;
-/// The maximum number of bytes of files sent in one turn; then other connections get their turn.
+/// The maximum number of file bytes sent in one turn; after that, other connections are served.
 pub(super) const FILE_BUDGET: u64 = 512 * 1024;
 /// The maximum capacity that an empty queue keeps, in bytes.
 const MAX_SPARE_CAPACITY: usize = 64 * 1024;
@@ -136,7 +136,7 @@ impl<F: Clone> Queue<F> {
         }
     }
 
-    /// The number of unsent bytes in memory. Bytes of files are not counted.
+    /// Returns the number of unsent bytes in memory. Bytes of files are not counted.
     pub(crate) fn queued(&self) -> usize {
         self.queued
     }
@@ -173,7 +173,7 @@ impl<F: Clone> Queue<F> {
     /// and `total`, the total number of bytes sent.
     ///
     /// # Errors
-    /// Those of the transport; unsent bytes stay queued.
+    /// Returns the transport's error; unsent bytes stay queued.
     #[inline]
     pub(crate) fn send<S: Sink<File = F>>(
         &mut self, to: &mut S, borrowed: &[&[u8]], sent: &mut usize, total: &mut u64,
@@ -268,7 +268,7 @@ impl<F: Clone> Queue<F> {
     ) -> io::Result<(Attempt<usize>, usize)> {
         let mut slices = [IoSlice::new(&[]); MAX_PIECES];
         let (mut used, mut length) = (0, 0);
-        // The numbers of sent bytes: of the queue, and of `borrowed`.
+        // The number of sent bytes of the queue, and of `borrowed`.
         let (mut done, mut sent) = (self.done, sent);
         let queued = self.items.iter().map(Item::bytes).chain([Some(&self.tail[..])]);
         let queued = queued.map(|piece| piece.map(|piece| &piece[std::mem::take(&mut done).min(piece.len())..]));

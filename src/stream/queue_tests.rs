@@ -4,8 +4,8 @@ use super::*;
 use proptest::prelude::*;
 use std::rc::Rc;
 
-/// A destination that accepts a given number of bytes in each call. The numbers in `program` are used in turn; a call
-/// with the number 0 would block.
+/// A destination that accepts a given number of bytes in each call. The numbers in `program` are used in turn; a 0
+/// makes the call return `WouldBlock`.
 struct Taker {
     program: Vec<usize>,
     calls: usize,

@@ -1,7 +1,7 @@
 //! The forms of `recv`: available data, exactly n bytes, up to a delimiter, up to the end.
 //!
-//! All forms work within the read buffer, and use less memory than the requested size plus one read. The caller creates
-//! one Lua string from the result.
+//! All forms work within the read buffer, and need less memory than the requested size plus the size of one read. The
+//! caller creates one Lua string from the result.
 
 use super::buffer::next_read;
 use super::{Filled, Stream};
@@ -23,7 +23,7 @@ pub(crate) enum RecvForm<'a> {
     All { limit: usize },
 }
 
-/// The result of a receive.
+/// The result of [`Stream::receive`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Received {
     /// The first `length` buffered bytes are the result; the caller then removes `consume` bytes.
@@ -121,8 +121,8 @@ impl Stream {
     }
 }
 
-/// Whether `bytes`, which contain no delimiter, exceed the limit regardless of the bytes that follow. The limit is not
-/// exceeded if a delimiter may have begun at the limit or before.
+/// Returns whether `bytes`, which contain no delimiter, exceed the limit regardless of the bytes that follow. The limit
+/// is not exceeded if a delimiter may have begun at the limit or before.
 fn is_too_long(bytes: &[u8], delimiter: &[u8], limit: usize, line: bool) -> bool {
     if bytes.len() <= limit {
         return false;
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Whether some continuation of `bytes` has a result within the limit.
+    /// Returns whether some continuation of `bytes` has a result within the limit.
     fn can_be_saved(bytes: &[u8], delimiter: &[u8], limit: usize, line: bool) -> bool {
         bytes.len() <= limit
             || (0..=delimiter.len()).any(|from| {

@@ -50,7 +50,7 @@ fn a_peer_that_sends_without_pause_is_read_again_in_the_next_round() {
         is_due(&core, Duration::ZERO);
     }
     assert_eq!(reads, TURN_BUDGET);
-    assert!(is_due(&core, Duration::from_secs(5)), "an event comes immediately");
+    assert!(is_due(&core, Duration::from_secs(5)), "an event arrives immediately");
     assert!(stream.fill(0).unwrap() == Filled::Some);
 }
 

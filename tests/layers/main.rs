@@ -15,7 +15,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the texts of all Rust files below `src/`, by their paths.
+/// Returns the contents of all Rust files below `src/`, by their paths.
 fn texts() -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
     let mut folders = vec![root().join("src")];
@@ -41,7 +41,7 @@ fn the_sources_keep_the_rules() {
     println!("{}", rules::summary(&sources));
     let found = rules::violations(&sources);
     let found: Vec<_> = found.into_iter().collect();
-    assert!(found.is_empty(), "these break the rules:\n{}\n", found.join("\n"));
+    assert!(found.is_empty(), "these lines break the rules:\n{}\n", found.join("\n"));
 }
 
 #[test]

@@ -20,13 +20,13 @@ impl Fingerprint {
         Fingerprint(fs::metadata(path).map(numbers).unwrap_or_default())
     }
 
-    /// Whether the file existed.
+    /// Returns whether the file existed.
     pub(crate) fn exists(&self) -> bool {
         *self != Fingerprint::default()
     }
 
-    /// Whether both fingerprints have the same inode, and so belong to the same file or folder, regardless of its
-    /// content.
+    /// Returns whether both fingerprints have the same inode, and so belong to the same file or folder, regardless of
+    /// its content.
     pub(crate) fn is_same_file(&self, other: &Fingerprint) -> bool {
         self.0[0] == other.0[0]
     }
@@ -36,7 +36,7 @@ impl Fingerprint {
         self.0.map(u64::to_le_bytes).concat()
     }
 
-    /// Decodes the fingerprint at the start of `text`, as [`encode`](Self::encode) has written it. Also returns the
+    /// Decodes the fingerprint at the start of `text`, which [`encode`](Self::encode) has written. Also returns the
     /// rest of `text`.
     pub(crate) fn decode(text: &[u8]) -> Option<(Fingerprint, &[u8])> {
         let (text, rest) = text.split_at_checked(SIZE)?;

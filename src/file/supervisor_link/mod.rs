@@ -1,5 +1,5 @@
-//! The program's side of `lio --watch`: it reports the files that it loads to the supervisor, and gets its listening
-//! sockets from the process that it replaces.
+//! The program's side of `lio --watch`: reports to the supervisor which files the program loads, and gets the listening
+//! sockets from the process that the program replaces.
 //!
 //! | file | topic |
 //! |---|---|
@@ -35,12 +35,12 @@ struct Link {
 
 static LINK: OnceLock<Mutex<Link>> = OnceLock::new();
 
-/// Takes ownership of the socket `number`, which is connected to the process `supervisor`, the parent of this process.
-/// On Linux, this process gets SIGTERM from now on when the supervisor ends, even if the supervisor is killed. Children
-/// of this process do not inherit the socket.
+/// Takes ownership of the socket with the descriptor `number`, which is connected to the process `supervisor`, the
+/// parent of this process. On Linux, this process will get SIGTERM when the supervisor ends, even if the supervisor is
+/// killed. Children of this process do not inherit the socket.
 ///
 /// # Errors
-/// If the supervisor has already ended, or if the descriptor does not exist.
+/// Fails if the supervisor has already ended, or if the descriptor does not exist.
 pub(crate) fn join(number: RawFd, supervisor: Pid) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
@@ -53,7 +53,7 @@ pub(crate) fn join(number: RawFd, supervisor: Pid) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a supervisor watches this process.
+/// Returns whether a supervisor watches this process.
 pub(crate) fn is_watched() -> bool {
     LINK.get().is_some()
 }
@@ -69,18 +69,18 @@ pub(crate) fn report_missing(path: &[u8]) {
     report(path, |_| Fingerprint::default());
 }
 
-/// Requests the listening socket with this key that the previous process has used; `None` if there is none. Each socket
-/// can be requested once.
+/// Requests the listening socket with this key that the previous process used; `None` if there is none. Each socket can
+/// be requested once.
 pub(crate) fn request_socket(key: &[u8]) -> Option<OwnedFd> {
     request(wire::SOCKET_REQUEST, key)?.descriptor
 }
 
-/// Whether the address of this key may become free, because the supervisor is ending a process that uses it.
+/// Returns whether the address with this key may become free, because the supervisor is ending a process that uses it.
 pub(crate) fn may_become_free(key: &[u8]) -> bool {
     request(wire::ADDRESS_IN_USE, key).is_some_and(|frame| frame.kind == wire::YES)
 }
 
-/// Whether another process has replaced this process.
+/// Returns whether another process has replaced this process.
 pub(crate) fn is_replaced() -> bool {
     request(wire::IS_REPLACED, b"").is_some_and(|frame| frame.kind == wire::YES)
 }

@@ -1,8 +1,8 @@
-//! The protocol between a program and the `lio --watch` that runs it: frames on a pair of unix stream sockets. A frame
-//! may carry a descriptor (unix(7), SCM_RIGHTS).
+//! The protocol between a program and the `lio --watch` process that runs it: frames on a pair of unix stream sockets.
+//! A frame can carry a descriptor (unix(7), SCM_RIGHTS).
 //!
 //! A frame consists of its kind, the length of its text (4 bytes, little endian), and the text. The descriptor is sent
-//! with the first byte, so that it belongs to the frame that is being received.
+//! with the frame's first byte, so that the receiver assigns it to the right frame.
 
 use rustix::io::{FdFlags, fcntl_setfd, retry_on_intr};
 use rustix::net::{
@@ -35,13 +35,13 @@ pub(crate) const NO: u8 = b'n';
 pub(crate) const REQUESTED_SOCKET: u8 = b'h';
 
 const HEAD: usize = 5;
-/// The maximum number of bytes of a text; paths and keys are shorter.
+/// The maximum length of a text in bytes; paths and keys are shorter.
 const MAX_TEXT: usize = 64 * 1024;
 
 /// The size of the control data for one descriptor.
 const ROOM: usize = rustix::cmsg_space!(ScmRights(1));
 
-/// A message.
+/// A received frame.
 pub(crate) struct Frame {
     /// The kind: one of the constants.
     pub(crate) kind: u8,
@@ -52,7 +52,7 @@ pub(crate) struct Frame {
 /// Sends a frame. Blocks while the other side's buffer is full.
 ///
 /// # Errors
-/// Those of sendmsg(2), for instance if the other side has closed.
+/// Returns an error of sendmsg(2), for instance if the other side has closed.
 pub(crate) fn send(
     mut socket: &UnixStream, kind: u8, text: &[u8], descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
@@ -76,7 +76,7 @@ pub(crate) fn send(
 /// Waits for a frame; `None` if the other side has closed.
 ///
 /// # Errors
-/// Those of recvmsg(2), and the errors of an invalid or truncated frame.
+/// Returns an error of recvmsg(2), or an error if the frame is invalid or truncated.
 pub(crate) fn receive(mut socket: &UnixStream) -> io::Result<Option<Frame>> {
     let mut head = [0; HEAD];
     let mut room = [MaybeUninit::uninit(); ROOM];

@@ -25,7 +25,7 @@ impl Object for Responses {
     };
 }
 
-/// The connection of the responses.
+/// The user value of `Responses` that refers to its connection.
 const STREAM: Field<Responses> = Field::new(1);
 
 /// The table for parsing heads, one for each VM.
@@ -71,8 +71,8 @@ results! {
     }
 }
 
-/// `http.responses(stream, bytes, fields)`: returns the responses of a connection, with these limits of a header
-/// section: its bytes, and its number of fields (at most 256).
+/// `http.responses(stream, bytes, fields)`: returns the responses of a connection. `bytes` and `fields` limit a header
+/// section: its size in bytes, and its number of fields (at most 256).
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     call.object::<Connection>(1)?;
     let bytes = call.integer_in(2, 1..=1 << 30, "header limit")? as usize;
@@ -86,7 +86,7 @@ fn responses_of<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Responses, &'c mu
     let index = call.field(1, STREAM)?;
     match call.object_pair::<Responses, Connection>(1, index) {
         Ok((responses, connection)) => Ok((responses, connection, index)),
-        Err(_) => Err(Fault::message("the connection of the responses is missing")),
+        Err(_) => Err(Fault::message("the responses object has no connection")),
     }
 }
 
@@ -127,7 +127,7 @@ fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
     })
 }
 
-/// `x:body([limit])`: returns the rest of the body as one string; otherwise as for `piece`.
+/// `x:body([limit])`: returns the rest of the body as one string; otherwise returns the same as `piece`.
 fn body(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
     let (responses, stream, index) = responses_of(call)?;
@@ -155,7 +155,7 @@ fn is_complete(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(responses_of(call)?.0.is_complete())
 }
 
-/// `x:is_reusable()`: returns whether another request may be sent.
+/// `x:is_reusable()`: returns whether another request can be sent.
 fn is_reusable(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (responses, stream, _) = responses_of(call)?;
     Ok(responses.is_reusable(stream))
@@ -185,13 +185,14 @@ fn version(call: &mut Call<'_>) -> Result<&'static str, Fault> {
     Ok(if call.object::<HeadObject>(1)?.version == 10 { "1.0" } else { "1.1" })
 }
 
-/// `head:field(name)`: returns the value, with several values joined by `, `, or nil. Case-insensitive.
+/// `head:field(name)`: returns the value of the field, with several values joined by `, `, or nil. Names are
+/// case-insensitive.
 fn field(call: &mut Call<'_>) -> Result<Option<Vec<u8>>, Fault> {
     let name = call.bytes(2)?;
     Ok(section::joined(reason_and_section(call)?.1, name).map(Cow::into_owned))
 }
 
-/// `head:field_all(name)`: returns a list of the values, in order.
+/// `head:field_all(name)`: returns a list of the field's values, in order.
 fn field_all(call: &mut Call<'_>) -> Result<Value, Fault> {
     let name = call.bytes(2)?;
     Ok(strings(section::values(reason_and_section(call)?.1, name)))

@@ -66,8 +66,8 @@ pub(crate) const MEDIA_TYPE: Function = Function::new(|call: &mut Call<'_>| {
     Ok::<_, Fault>((media_type::with_charset(media_type), media_type::is_compressible(media_type)))
 });
 
-/// `http.boundary()`: returns a random boundary for the parts of a multipart body, which cannot be predicted, so that
-/// no file contains the boundary on purpose.
+/// `http.boundary()`: returns a random boundary for the parts of a multipart body. The boundary cannot be predicted, so
+/// a file cannot be made to contain it.
 pub(crate) const BOUNDARY: Function = Function::new(|_: &mut Call<'_>| {
     let random = || RandomState::new().hash_one(unix_seconds());
     Ok::<_, Fault>(format!("{:016x}{:016x}", random(), random()))

@@ -1,4 +1,4 @@
-//! The limit of a body as an argument.
+//! The size limit of a body as an argument.
 
 use crate::lua::{Call, Fault};
 

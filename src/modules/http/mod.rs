@@ -5,7 +5,7 @@
 //! | [`server`], `machine` | the web server as a Lua object |
 //! | [`serve`] | running the handlers |
 //! | [`request`] | requests as handlers get them |
-//! | [`respond`] | responses; the connection of a request: its address, taking it over |
+//! | [`respond`] | responses; the peer's address; detaching a connection |
 //! | [`read`] | bodies of requests |
 //! | [`routes`] | the routes of an app |
 //! | [`site`], [`files`] | served folders; files as responses |

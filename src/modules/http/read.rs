@@ -1,4 +1,4 @@
-//! The functions of `http.request` that read the body or begin a wait. No function waits: a call that would block
+//! The functions of `http.request` that read the body, or prepare a wait. No function waits: a call that would block
 //! returns `false`, with the connection armed.
 
 use super::fields::last_value_table;
@@ -12,7 +12,7 @@ use crate::lua::{Argument, BytesOf, Call, Fault, Function, Kind, Nil, StoredInFi
 results! {
     /// The result of a read.
     enum Reply {
-        /// The body, which the request stores already.
+        /// The body, which the request already stores.
         Known(Argument),
         /// The whole body, which the request stores from now on.
         ToStore(StoredInField<BytesOf<ServerObject>, Request>),
@@ -74,7 +74,8 @@ fn of_request(call: &mut Call<'_>, mode: ReadMode) -> Result<Reply, Fault> {
 /// wait.
 pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| of_request(call, ReadMode::Whole));
 
-/// `request.piece(req, limit)`: returns the next piece of the body, nil at its end; otherwise as `body`.
+/// `request.piece(req, limit)`: returns the next piece of the body, nil at its end; otherwise returns the same as
+/// `body`.
 pub(super) const PIECE: Function = Function::new(|call: &mut Call<'_>| of_request(call, ReadMode::Piece));
 
 /// `request.trailers(req)`: returns the trailer section (RFC 9112 section 7.1.2) of a chunked body, after the body was
@@ -86,9 +87,9 @@ pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
     Ok(last_value_table(section::fields(section)))
 });
 
-/// `request.wait(req, what)`: begins the wait of a task of the request's handler: until data has arrived (`"read"`),
-/// until more data can be sent (`"write"`), or until the peer closes (`"end"`). Returns whether the task will be
-/// resumed; false if the connection has failed.
+/// `request.wait(req, what)`: prepares a task of the request's handler to wait until data has arrived (`"read"`), until
+/// more data can be sent (`"write"`), or until the peer closes (`"end"`). Returns whether the task will be resumed;
+/// false if the connection has failed.
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let what = match call.bytes(2)? {

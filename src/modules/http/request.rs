@@ -28,15 +28,15 @@ pub(crate) struct Request {
     head: Head,
     /// `None` if there is no route, or if Lua code has to determine it.
     route: Option<RouteId>,
-    /// The number of the request in its server.
+    /// The request's number in its server.
     pub(crate) id: u64,
 }
 
-/// The values stored by name, a table or nil.
+/// The user value that refers to the values stored by name: a table or nil.
 const STORED: Field<Request> = Field::new(1);
-/// The server that received the request.
+/// The user value that refers to the server that received the request.
 pub(crate) const SERVER: Field<Request> = Field::new(2);
-/// The whole body of the request: a string or nil.
+/// The user value that contains the whole body of the request: a string or nil.
 pub(crate) const BODY: Field<Request> = Field::new(3);
 
 impl Object for Request {
@@ -90,8 +90,8 @@ pub(super) fn served(call: &mut Call<'_>, index: i32) -> Result<(Rc<Machine>, Re
     Ok((machine, id))
 }
 
-/// Whether the request at `index` has stored values, because a handler or middleware has read a field of the request
-/// before.
+/// Returns whether the request at `index` has stored values, because a handler or middleware has read a field of the
+/// request before.
 pub(crate) fn has_stored_values(call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
     let stored = call.field(index, STORED)?;
     Ok(!call.is_none(stored))
@@ -169,14 +169,14 @@ fn value(head: RequestHead<'_>, name: &[u8]) -> Text {
     head.joined(name).map_or(Either::One(None), |value| text(head, value))
 }
 
-/// `head:field(name)`: returns the value, with several values joined by `, ` (cookies by `; `), or nil.
-/// Case-insensitive.
+/// `head:field(name)`: returns the value of the field, with several values joined by `, ` (cookies by `; `), or nil.
+/// Names are case-insensitive.
 fn field(call: &mut Call<'_>) -> Result<Text, Fault> {
     let head = head(call, 1)?;
     Ok(value(head, call.bytes(2)?))
 }
 
-/// `head:field_all(name)`: returns a list of the values, in order.
+/// `head:field_all(name)`: returns a list of the field's values, in order.
 fn field_all(call: &mut Call<'_>) -> Result<Value, Fault> {
     let head = head(call, 1)?;
     Ok(strings(section::values(head.section(), call.bytes(2)?)))
@@ -341,7 +341,7 @@ mod tests {
             assert!(Request::copy(view, None, 7, &mut vec![0; size]).is_none());
         }
         let mut tail = vec![0; head.head_len];
-        let copy = Request::copy(view, RouteId::from_number(3), 7, &mut tail).expect("the size of the head");
+        let copy = Request::copy(view, RouteId::from_number(3), 7, &mut tail).expect("the size matches the head");
         assert_eq!(copy.read(&tail).path(), b"/a");
         assert_eq!((copy.route().map(RouteId::number), copy.id), (Some(3), 7));
     }

@@ -41,8 +41,8 @@ pub(super) const RECORD_EFFECT: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// `request.set_field(req, name, value)`: sets a field, which replaces all fields with that name. Returns true. Changes
-/// nothing and returns false in cases that Lua code must handle: other types or numbers of arguments, a response that
-/// has begun, or a field that cannot be sent.
+/// nothing and returns false in cases that Lua code must handle: unexpected types or numbers of arguments, a response
+/// that has begun, or a field that cannot be sent.
 pub(super) const SET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     let is_text = |kind| matches!(kind, Kind::String | Kind::Number);
     let is_simple = call.count() == 3 && call.kind(2) == Kind::String && is_text(call.kind(3));
@@ -181,7 +181,7 @@ fn queue_length(queued: Option<Queued>) -> (i64, bool) {
 }
 
 /// `request.queue_chunk(req, data)`: queues a piece of a body that was started. Returns the number of queued bytes, and
-/// whether the peer receives nothing from now on.
+/// whether the peer will receive nothing more.
 pub(super) const QUEUE_CHUNK: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let data = call.bytes(2)?;
@@ -210,7 +210,7 @@ results! {
 }
 
 /// `request.send(req, data, sent)`: sends the queue, and then `data`, of which `sent` bytes were sent before.
-/// Returns true if everything is sent; otherwise the number of bytes of `data` that are sent; or nil and `"closed"`,
+/// Returns true if everything was sent; otherwise the number of bytes of `data` that were sent; or nil and `"closed"`,
 /// or `"truncated"` if a file has become shorter.
 pub(super) const SEND: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
@@ -238,8 +238,8 @@ pub(super) const QUEUE_FILE: Function = Function::new(|call: &mut Call<'_>| {
     Ok(server.queue_file(id, file, offset, length))
 });
 
-/// `request.sent(req, accepted)`: returns the number of bytes of the response after its head, including framing; with
-/// `accepted`, only the bytes that the system has accepted.
+/// `request.sent(req, accepted)`: returns the number of bytes of the response after its head, including framing; if
+/// `accepted` is true, counts only the bytes that the system has accepted.
 pub(super) const SENT: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let server = machine.server.borrow();
@@ -255,7 +255,7 @@ pub(super) const IS_HEAD: Function = of_request(Server::is_head);
 /// `request.is_open(req)`: returns whether the request is being handled.
 pub(super) const IS_OPEN: Function = of_request(|server, id| server.queued(id).is_some());
 
-/// `request.close_after(req)`: closes the connection after the response.
+/// `request.close_after(req)`: makes the server close the connection after the response.
 pub(super) const CLOSE_AFTER: Function = of_request(Server::close_after);
 
 /// `request.detach(req)`: detaches the connection from the server and returns it, unregistered; nil if the request

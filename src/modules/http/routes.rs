@@ -37,14 +37,14 @@ fn route<'c>(call: &'c Call<'_>) -> Result<(&'c RefCell<Routes>, RouteId), Fault
     Ok((routes, id))
 }
 
-/// `routes:method(id)`: returns the route's method, `""` for any.
+/// `routes:method(id)`: returns the route's method, or `""` if the route matches any method.
 fn method(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let (routes, id) = route(call)?;
     let routes = routes.borrow();
     Ok(routes.route(id).map_or(Vec::new(), |route| route.method.to_vec()))
 }
 
-/// `routes:constraints(id)`: returns a table of parameter names to Lua patterns, or nil without constraints.
+/// `routes:constraints(id)`: returns a table of parameter names to Lua patterns, or nil if there are none.
 fn constraints(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
     let (routes, id) = route(call)?;
     let routes = routes.borrow();

@@ -20,16 +20,16 @@ use std::rc::Rc;
 /// The number of preallocated fields of a response for Lua code: code, body, content type.
 const SPARE_FIELDS: i32 = 3;
 
-/// The state of a task that serves: it handles one request after another.
+/// The state of a serving task, which handles one request after another.
 pub(crate) struct Dispatcher {
     machine: Rc<Machine>,
     /// The request that is being handled.
     id: Option<RequestId>,
-    /// The text of JSON responses.
+    /// The buffer for the text of JSON responses.
     text: Vec<u8>,
 }
 
-/// The server of the dispatcher.
+/// The user value that refers to the dispatcher's server.
 pub(super) const SERVER: Field<Dispatcher> = Field::new(1);
 
 impl Object for Dispatcher {
@@ -38,7 +38,7 @@ impl Object for Dispatcher {
     const METHODS: FunctionTable = functions! { abandon };
 }
 
-/// Makes the Lua object of the request that is being handled.
+/// Creates the Lua object of the request that is being handled.
 impl TailedFactory for Dispatcher {
     type Product = Request;
 
@@ -58,7 +58,7 @@ impl TailedFactory for Dispatcher {
     }
 }
 
-/// The request that is being handled, with its server.
+/// A new Lua object of the request that is being handled, with its server.
 type MakeRequest = NewFromFactory<Dispatcher, 1>;
 
 fn make_request() -> MakeRequest {
@@ -94,7 +94,7 @@ pub(super) const DISPATCHER: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// `http.serve(dispatcher)`: does the work of the dispatcher's server, with the server's callbacks, until no work is
-/// left. Runs in a task, because handlers may wait.
+/// left. Must be called in a task, because handlers can wait.
 pub(crate) const SERVE: Function = Function::new(|call: &mut Call<'_>| {
     call.object::<Dispatcher>(at::DISPATCHER)?;
     call.drop_to(at::DISPATCHER);
@@ -288,7 +288,7 @@ fn complete(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Acti
     if first <= at::RESPONSE {
         request = call.create(make_request())?;
         if call.is_none(request) {
-            // The request has ended meanwhile.
+            // The request has ended in the meantime.
             let (dispatcher, stack) = call.object_and_stack::<Dispatcher>(at::DISPATCHER)?;
             return end_request(dispatcher, stack, id, RequestEnd::Cut);
         }

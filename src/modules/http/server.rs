@@ -25,7 +25,7 @@ const BATCH: usize = 64;
 /// The key of the listener's events.
 const LISTENING: u64 = 0;
 
-/// The listening socket.
+/// The user value that refers to the listening socket.
 const LISTENER: Field<ServerObject> = Field::new(1);
 
 impl Object for ServerObject {
@@ -40,7 +40,7 @@ impl Object for ServerObject {
 }
 
 impl Machine {
-    /// Accepts connections; if `even_if_full` is true, even if the server is full.
+    /// Accepts connections. If the server is full, accepts them only if `even_if_full` is true.
     fn accept(&self, listener: &Socket, even_if_full: bool) -> io::Result<Accepted> {
         let mut server = self.server.borrow_mut();
         for count in 0..BATCH {
@@ -238,7 +238,7 @@ fn expire(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(server.work_count() > 0)
 }
 
-/// `S:work_count()`: returns the number of connections with work, or a larger number.
+/// `S:work_count()`: returns an upper bound for the number of connections with work.
 const WORK_COUNT: Function =
     Function::method(|object: &ServerObject| object.machine.server.borrow().work_count() as i64);
 
@@ -260,8 +260,8 @@ fn close_some_idle(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `S:stop()`: begins to stop. Requests that have arrived are handled, and the last response of each connection
-/// announces its end.
+/// `S:stop()`: starts stopping the server. Requests that have arrived are handled, and the last response on each
+/// connection announces that the connection will be closed.
 const STOP: Function = Function::method(|object: &ServerObject| object.machine.server.borrow_mut().stop());
 
 /// `S:drain()`: closes idle connections, and closes the other connections when they would become idle.

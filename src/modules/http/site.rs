@@ -124,8 +124,8 @@ fn site_request(call: &mut Call<'_>) -> Result<Option<SiteRequest>, Fault> {
     Ok(path.map(|(id, path)| (machine, id, path)))
 }
 
-/// `site:open_compressed_copy(path, file, req)`: as `http.open_compressed_copy`. The site records for a short time that
-/// a copy is missing.
+/// `site:open_compressed_copy(path, file, req)`: like `http.open_compressed_copy`. The site records for a short time
+/// that a copy is missing.
 fn open_compressed_copy(call: &mut Call<'_>) -> Result<Copied, Fault> {
     let path = call.bytes(2)?.to_vec();
     let metadata = *call.object::<OpenFile>(3)?.metadata();

@@ -29,7 +29,7 @@ fn write(call: &mut Call<'_>) -> Result<bool, Fault> {
     written.map(|()| true).map_err(failed("store"))
 }
 
-/// `file:read(offset, count)`: returns up to `count` bytes (1 to 1 MiB) from `offset` on, `""` at the end; or nil,
+/// `file:read(offset, count)`: returns up to `count` bytes (at most 1 MiB) from `offset` on, `""` at the end; or nil,
 /// message, code.
 fn read(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let offset = call.integer_in(2, 0..=i64::MAX, "offset")? as u64;

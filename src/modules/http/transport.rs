@@ -13,7 +13,7 @@ use std::rc::Rc;
 /// A stream socket without TLS.
 pub(crate) struct Plain {
     socket: Socket,
-    /// No read was tried yet, so it is unknown whether data is available.
+    /// Whether no read has been tried yet, so that it is unknown whether data is available.
     untried: bool,
 }
 

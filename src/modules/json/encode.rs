@@ -21,8 +21,8 @@ pub(super) enum Order {
     Sorted,
 }
 
-/// Appends the value at `index` to `text`. On failure, returns a message that names the part that cannot be encoded,
-/// and its place.
+/// Appends the value at `index` to `text`. On failure, returns a message that says which part cannot be encoded, and
+/// where it is.
 pub(super) fn write(stack: &mut Stack, index: i32, text: &mut Vec<u8>, order: Order) -> Result<(), String> {
     let mark = stack.registered_identity(&MARK);
     let mut encoder = Encoder { text, mark, order };
@@ -146,8 +146,8 @@ impl Encoder<'_> {
         self.literal(b"}")
     }
 
-    /// Sorts the fields that were written from `begin` on by their keys. `fields` contains the key and the place of
-    /// each field.
+    /// Sorts the fields that were written from offset `begin` on by their keys. `fields` contains the key and the range
+    /// of each field.
     fn sort(&mut self, begin: usize, mut fields: Vec<(Vec<u8>, Range<usize>)>) {
         fields.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let found = self.text.split_off(begin);
@@ -160,7 +160,8 @@ impl Encoder<'_> {
     }
 
     /// Writes a table as an array. `pairs` is at the first pair, whose key is an integer. Elements are written in the
-    /// order of `next` as long as this is the order of their indexes. It is, unless a part of the table is hashed.
+    /// order of `next` as long as this is the order of their indexes, which is always so unless a part of the table is
+    /// hashed.
     fn array(&mut self, mut pairs: Pairs<'_>, table: i32, depth: u32) -> EncodeResult {
         self.text.push(b'[');
         let value = pairs.value();
@@ -221,7 +222,7 @@ fn count_integer_keys(values: &mut Walk, table: i32) -> Result<i64, Box<EncodeEr
     Ok(count)
 }
 
-/// Returns Lua's name of a type that JSON does not support, without an article.
+/// Returns Lua's name for a type that JSON does not support, without an article.
 fn type_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Boolean => "boolean",
@@ -275,7 +276,7 @@ impl fmt::Display for EncodeError {
     }
 }
 
-/// Whether `.name` is valid Lua.
+/// Returns whether `.name` is valid Lua.
 fn is_name(name: &[u8]) -> bool {
     name.first().is_some_and(|byte| !byte.is_ascii_digit())
         && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')

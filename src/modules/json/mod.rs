@@ -15,11 +15,11 @@ use std::cell::Cell;
 
 pub(crate) use encode::append;
 
-/// The memory of a text is kept for the next call if its capacity is at most this number of bytes.
+/// The buffer of a text is kept for the next call if its capacity is at most this number of bytes.
 const MAX_KEPT_CAPACITY: usize = 1 << 20;
 
 thread_local! {
-    /// The memory of the text that is being written.
+    /// The buffer of the text that is being written.
     static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -39,7 +39,7 @@ fn option(call: &mut Call<'_>, name: &'static RegistryName) -> Result<Option<i32
     }
 }
 
-/// `json.encode(value [, options])`: returns a string. An error names the place in the value.
+/// `json.encode(value [, options])`: returns the JSON text of `value`. Error messages contain the path to the error.
 ///
 /// A table with the keys 1 to n is an array, a table with string keys is an object. An empty table is `{}` unless
 /// `json.array` has marked it. If `options.sort` is true, the keys are in the order of their bytes.
@@ -109,14 +109,14 @@ fn hint(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// `json.decode(text [, options])`: returns a value; or `nil, message, code` for a text that is not JSON: the code is
+/// `json.decode(text [, options])`: returns a value. If the text is not JSON, returns `nil, message, code`: the code is
 /// `"truncated"` if the text ends too early, otherwise `"invalid"`. The message contains the line and the column, which
 /// is counted in bytes.
 ///
 /// An object becomes a plain table, an array becomes a table with the mark of `json.array`. If a key is repeated, its
-/// last value counts. An integer of 64 bits is a Lua integer; a larger integer, or a number with a fraction or an
-/// exponent, is a float. `null` is `json.null`, or `options.null`, which is any value except nil; if it is `false`, a
-/// null field tests like an absent field.
+/// last value counts. An integer that fits in 64 bits becomes a Lua integer; a larger integer, or a number with a
+/// fraction or an exponent, becomes a float. `null` becomes `json.null`, or `options.null` if it is given, which can be
+/// any value except nil; if `options.null` is `false`, a null field tests like an absent field.
 fn decode(call: &mut Call<'_>) -> Result<Decoding, Fault> {
     call.bytes(1)?;
     let null = match option(call, &NULL_IS)? {
@@ -130,8 +130,8 @@ fn decode(call: &mut Call<'_>) -> Result<Decoding, Fault> {
     })
 }
 
-/// `json.array([t])`: marks `t`, or a new table, as an array, and returns it. An empty array is encoded as `[]`. The
-/// mark is the metatable `json.array_mt`. A table with another metatable is refused.
+/// `json.array([t])`: marks `t`, or a new table, as an array, and returns the table. An empty array is encoded as `[]`.
+/// The mark is the metatable `json.array_mt`. A table with another metatable is refused.
 fn array(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let table = match call.kind(1) {
         Kind::None => call.create(Value::List(Vec::new()))?,

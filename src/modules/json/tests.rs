@@ -39,7 +39,7 @@ fn a_call_survives_lua_running_out_of_memory_anywhere() {
                 failed += 1;
             }
         }
-        assert!(check.call::<bool>(()).expect("memory is there"));
+        assert!(check.call::<bool>(()).expect("there is enough memory"));
     }
     assert!(failed > 10 && passed > 10, "{failed} failed, {passed} passed");
 }

@@ -89,7 +89,8 @@ fn system(call: &mut Call<'_>) -> Result<Arc<System>, Fault> {
     owned_system(call).map(|(system, _)| system)
 }
 
-/// `bootstrap.init(config)`: creates a system. Writes the values that it uses, defaults included, back into the table.
+/// `bootstrap.init(config)`: creates a system. Writes the values that are used, including defaults, back into the
+/// table.
 fn init<E: Environment>(call: &mut Call<'_>) -> Result<(), Fault> {
     let current = call.shared::<CurrentSystem>()?;
     if current.0.borrow().is_some() {
@@ -136,7 +137,8 @@ fn poplog(call: &mut Call<'_>) -> Result<LabelledEntry, Fault> {
     Ok(labelled_entry(system(call)?.log.pop_last()))
 }
 
-/// `bootstrap.boot_failure()`: returns why root could not start the system of `ltask.start`; nil if it could.
+/// `bootstrap.boot_failure()`: returns the reason why root could not start the system of `ltask.start`; nil if root did
+/// not fail.
 fn boot_failure(call: &mut Call<'_>) -> Result<Option<String>, Fault> {
     Ok(system(call)?.boot_failure())
 }
@@ -250,7 +252,7 @@ fn post_message(call: &mut Call<'_>) -> Result<(), Fault> {
     posted.map_err(|_| Fault::message("push message failed"))
 }
 
-/// Pushes a required field of the table at 1. Returns its index.
+/// Pushes a required field of the table at index 1. Returns the field's stack index.
 fn required_field(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
     let index = call.raw_field(1, name)?;
     match call.is_none(index) {
@@ -259,8 +261,8 @@ fn required_field(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault>
     }
 }
 
-/// Waits until the system has ended, and returns the exit code. In the stock interpreter, Ctrl-C sets a hook: then this
-/// function ends the system.
+/// Waits until the system has ended, and returns the exit code. In the stock interpreter, Ctrl-C sets a hook; this
+/// function then ends the system.
 fn wait_for_end(call: &mut Call<'_>) -> Result<i64, Fault> {
     let system = system(call)?;
     let code = run::wait(&system, || call.hook() != 0);
@@ -292,8 +294,8 @@ fn wait(call: &mut Call<'_>) -> Result<i64, Fault> {
     }
 }
 
-/// `bootstrap.mainthread_wait([no_wait])`: waits for a service that requested the main thread, runs a slice of it, and
-/// returns true. Returns false if the system is ending, or if no service waits and `no_wait` is true.
+/// `bootstrap.mainthread_wait([no_wait])`: waits for a service that requested the main thread, runs a slice of that
+/// service, and returns true. Returns false if the system is ending, or if no service waits and `no_wait` is true.
 fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
     let no_wait = call.is_true(1);
     let system = system(call)?;
@@ -314,15 +316,15 @@ fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// `bootstrap.external_sender(context)`: returns a function pointer `int (void *queue, void *message)`, and `queue`.
-/// The function may be called from any thread and sends the pointer to root as the request `external`. It returns 0 on
+/// The function can be called from any thread and sends the pointer to root as the request `external`. It returns 0 on
 /// success, and another number if the message was refused.
 fn external_sender(call: &mut Call<'_>) -> Result<(Light, Light), Fault> {
     Ok(c_functions::external_sender(&system(call)?))
 }
 
 /// `bootstrap.log_sender(context)`: returns a function pointer `void (void *log, void *data, size_t size)`, and `log`.
-/// The function may be called from any thread and adds an entry of service 0. It takes ownership of `data`, a block of
-/// packed values from `malloc`.
+/// The function can be called from any thread and adds an entry of service 0 to the log. It takes ownership of `data`,
+/// a block of packed values from `malloc`.
 fn log_sender(call: &mut Call<'_>) -> Result<(Light, Light), Fault> {
     Ok(c_functions::log_of_system(&system(call)?))
 }

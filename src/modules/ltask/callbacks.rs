@@ -8,8 +8,8 @@ pub(super) static REQUIRE: RegistryName = RegistryName::new();
 /// The table of callbacks. Before the module is loaded, this is the module's name, or nil for `ltask.callbacks`.
 static CALLBACKS: RegistryName = RegistryName::new();
 
-/// Pushes a function that calls the callback `name`, and `name` as its first argument. The caller may push more
-/// arguments, and then calls the function. Returns the index that the callback's first result will have.
+/// Pushes a function that calls the callback `name`, and `name` as its first argument. The caller can push more
+/// arguments before it calls the function. Returns the index that the callback's first result will have.
 pub(super) fn push(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
     let index = call.push(Function::new(run_named))?;
     call.create(name)?;

@@ -80,12 +80,12 @@ fn send_request(service: &mut Service, to: ServiceId, kind: u8, payload: Payload
     }
 }
 
-/// `ltask.call(addr, …)`: sends a request and returns the results of the callee. Raises its error.
+/// `ltask.call(addr, …)`: sends a request and returns the results of the callee, or raises its error.
 fn call_service(call: &mut Call<'_>) -> Result<Next, Fault> {
     pack_and_call(call, kind::REQUEST)
 }
 
-/// `ltask.syscall(addr, …)`: as `call`, for a request to the service library of `addr`.
+/// `ltask.syscall(addr, …)`: like `call`, for a request to the service library of `addr`.
 fn syscall(call: &mut Call<'_>) -> Result<Next, Fault> {
     pack_and_call(call, kind::SYSTEM)
 }
@@ -147,7 +147,7 @@ fn begin_wait(
     }
 }
 
-/// After a wait: whether the wait ends with an error, which is the value on top of the stack.
+/// Returns whether the wait that is ending ends with an error. If so, the error is on top of the stack.
 #[inline]
 fn is_interrupted(call: &mut Call<'_>) -> bool {
     let found = call.data_and_stack::<Service>();
@@ -209,7 +209,7 @@ fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
     })
 }
 
-/// Continues `send` after its wait for room. The receiver is at 1. On top of the stack is a boolean: whether the
+/// Continues `send` after its wait for room. The receiver is at index 1. On top of the stack is a boolean: whether the
 /// message was delivered.
 fn sent(call: &mut Call<'_>, _: Outcome) -> Result<Sent, Fault> {
     let top = call.count();
@@ -286,7 +286,7 @@ fn fail_calls(call: &mut Call<'_>) -> Result<i64, Fault> {
     Ok(failed)
 }
 
-/// `core.new_session()`: returns a session that no message of this service has had.
+/// `core.new_session()`: returns a session that this service has not used before.
 const NEW_SESSION: Function = on_service(|service| service.library.next_session());
 
 /// `ltask.sleep(centiseconds)`: suspends the task. With 0, the messages that have arrived are handled first.
@@ -326,16 +326,16 @@ fn on_full(call: &mut Call<'_>) -> Result<&'static str, Fault> {
     Ok(if before { "wait" } else { "error" })
 }
 
-/// `core.pending()`: returns how many coroutines wait for a response or a timer, and how many timers of this service
-/// are set.
+/// `core.pending()`: returns the number of coroutines that wait for a response or a timer, and the number of this
+/// service's timers that are set.
 const PENDING: Function = on_service(|service| {
     let sessions = service.library.tasks().map_or(0, |tasks| tasks.sessions());
     let timers = service.system().monitor.timers.count_of(service.id);
     (sessions as i64, timers as i64)
 });
 
-/// `core.current()`: returns the sender and the session of the request that the running task handles, 0 and 0 if it
-/// handles none; nothing outside tasks.
+/// `core.current()`: returns the sender and the session of the request that the running task handles; 0 and 0 if the
+/// task handles no request; nothing outside tasks.
 const CURRENT: Function = on_service(|service| {
     let tasks = service.library.tasks();
     let tag = tasks.and_then(|tasks| tasks.current().map(|id| tasks.tag(id)));

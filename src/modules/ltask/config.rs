@@ -43,7 +43,7 @@ impl Fields<'_, '_> {
         Ok(value as usize)
     }
 
-    /// Reads a string. Programs may also write `false` for nil.
+    /// Reads a string. `false` means the same as nil.
     fn string(&mut self, name: &'static str) -> Result<Option<String>, Fault> {
         let field = self.get(name)?;
         match self.0.string(field) {
@@ -80,7 +80,7 @@ impl Fields<'_, '_> {
     }
 }
 
-/// Reads the configuration from the table at argument 1, and writes the values that are used back.
+/// Reads the configuration from the table at argument 1, and writes the values that are used back into it.
 pub(super) fn read(call: &mut Call<'_>) -> Result<Config, Fault> {
     call.expect(1, Kind::Table, "table")?;
     let default = Config::default();

@@ -33,7 +33,7 @@ fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, Function>
     Ok(found.map(|function| StoredInTable::new(1, 2, function)))
 }
 
-/// `core.end_service()`: makes the main loop return after the present message.
+/// `core.end_service()`: makes the main loop return after the current message.
 const END_SERVICE: Function = on_service(|service| service.library.is_ending = true);
 
 /// `core.fail_boot(reason)`: records that the system cannot start. `ltask.start` raises the reason. For root.
@@ -62,7 +62,7 @@ const SET_LOG_READER: Function = on_service(|service| service.system().log.set_r
 /// ended.
 const SET_BLOCKED_LISTENER: Function = on_service(|service| service.system().set_blocked_listener(service.id));
 
-/// `core.poplog()`: as `ltask.poplog`, with the service's label after the service id.
+/// `core.poplog()`: like `ltask.poplog`, but with the service's label after the service id.
 const POPLOG: Function = on_service(|service| labelled_entry(service.system().log.pop()));
 
 /// `core.stat(id)`: returns a table with the statistics of a service; nil if there is no such service.
@@ -89,8 +89,8 @@ fn stat(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
     ])))
 }
 
-/// `core.report_overload()`: from now on, a log line reports when more than 1024, 2048, 4096 and so on messages of this
-/// service are unread.
+/// `core.report_overload()`: from now on, a log line reports when this service has more than 1024, 2048, 4096 and so on
+/// unread messages.
 const REPORT_OVERLOAD: Function = on_service(|service| service.overload_threshold = OVERLOAD_THRESHOLD);
 
 /// `core.take_long_slice_report()`: returns whether the watchdog has reported a slice of this service since the last

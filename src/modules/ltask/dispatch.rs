@@ -1,7 +1,7 @@
 //! The main loop of our service library. One entry into the VM handles a batch of messages.
 //!
-//! The values of a message are pushed between two steps, so that an error there (not enough memory, corrupt bytes)
-//! skips no Rust frame. Until a task has the values, `library.current_message` describes the message: after an error,
+//! The values of a message are pushed between two steps, so that an error there (not enough memory, corrupt bytes) does
+//! not skip a Rust frame. Until a task has the values, `library.current_message` describes the message: after an error,
 //! `recover` answers it. The stack frame of the loop is empty between two messages.
 
 use super::arguments::service;
@@ -173,7 +173,7 @@ fn call_returned(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Faul
     continue_batch(call, &tasks, outcome.kept)
 }
 
-/// Whether the slice can end without polling I/O, and without a check whether the service must end.
+/// Returns whether the slice can end without polling I/O and without checking whether the service must end.
 #[inline]
 fn can_end_slice(service: &Service, tasks: &Tasks) -> bool {
     let library = &service.library;
@@ -200,7 +200,7 @@ fn polled(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     end_polled_batch(call, &tasks, outcome.kept)
 }
 
-/// Ends a batch after I/O was polled. Ends the service if it is no longer used.
+/// Ends a batch after I/O has been polled. Ends the service if it is no longer used.
 fn end_polled_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, runner: u32) -> Result<LoopStep, Fault> {
     let service = service(call)?;
     let service = match !service.library.is_ending && has_finished(service, tasks) {
@@ -231,9 +231,9 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     begin_batch(call, outcome.kept)
 }
 
-/// Runs the ready tasks, and the tasks that become ready meanwhile. Returns whether a message may be taken: no task is
-/// ready, the ready tasks have only yielded, or `MAX_ROUNDS` rounds have passed since the last message. If no message
-/// may be taken, the slice ends.
+/// Runs the ready tasks, and the tasks that become ready in the meantime. Returns whether a message can be taken: no
+/// task is ready, the ready tasks have only yielded, or `MAX_ROUNDS` rounds have passed since the last message. If no
+/// message can be taken, the slice ends.
 fn run_ready(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<bool, Fault> {
     let service = self::service(call)?;
     let (began, mut rounds) = (service.slice_began, service.library.rounds);
@@ -332,7 +332,7 @@ fn start_request(
     continue_batch(call, tasks, runner)
 }
 
-/// Handles a response of `count` values: wakes the task that waits for its session.
+/// Handles a response of `count` values: wakes the task that waits for the response's session.
 fn handle_response(
     call: &mut Call<'_>, tasks: &Rc<Tasks>, header: MessageHeader, count: i32, runner: u32,
 ) -> Result<LoopStep, Fault> {

@@ -13,12 +13,12 @@ pub(super) static IDLE: RegistryName = RegistryName::new();
 /// The handler that polls I/O while messages keep arriving.
 pub(super) static POLL: RegistryName = RegistryName::new();
 
-/// An empty table.
+/// Returns an empty table.
 pub(super) fn empty_table() -> List<i64> {
     List { items: Vec::new(), named: Vec::new() }
 }
 
-/// Whether a registered value is nil or an empty table.
+/// Returns whether a registered value is nil or an empty table.
 pub(super) fn is_unused(call: &mut Call<'_>, name: &'static RegistryName) -> Result<bool, Fault> {
     let index = call.registered(name)?;
     Ok(match call.kind(index) {
@@ -28,7 +28,7 @@ pub(super) fn is_unused(call: &mut Call<'_>, name: &'static RegistryName) -> Res
     })
 }
 
-/// Whether the table at `index` is empty.
+/// Returns whether the table at `index` is empty.
 fn is_empty(call: &mut Call<'_>, index: i32) -> bool {
     call.walk(|values| {
         let pairs = values.pairs(index);

@@ -1,4 +1,4 @@
-//! The parts of our service library that every service has, and that need no Lua function in its VM: `print`,
+//! The parts of our service library that every service has, and that do not need a Lua function in its VM: `print`,
 //! `require`, and the table `ltask`, to which functions are added when they are first used.
 
 use super::arguments::{on_service, service};
@@ -80,7 +80,7 @@ fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
     }
 }
 
-/// Reads a field of the loaded module. The name of the field is at 2.
+/// Reads a field of the loaded module. The name of the field is at index 2.
 fn module_field(
     call: &mut Call<'_>, outcome: Outcome,
 ) -> Result<Next<Option<StoredInTable<Argument, Argument>>>, Fault> {
@@ -90,7 +90,7 @@ fn module_field(
     Ok(Next::call(2, then(store), 0))
 }
 
-/// Stores the result of a call under the name at 2 in the table at 1.
+/// Stores the result of a call under the name at index 2 in the table at index 1.
 fn store(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<StoredInTable<Argument, Argument>>, Fault> {
     let found = !call.is_none(outcome.first);
     Ok(found.then_some(StoredInTable::new(1, 2, Argument(outcome.first))))
@@ -133,7 +133,7 @@ fn set_tasks(call: &mut Call<'_>, _: Outcome) -> Result<bool, Fault> {
     Ok(service.statistics.exclusive.load(Ordering::Relaxed))
 }
 
-/// `core.requests()`: returns how many coroutines answer requests.
+/// `core.requests()`: returns the number of coroutines that answer requests.
 pub(super) fn requests(call: &mut Call<'_>) -> Result<i64, Fault> {
     Ok(library_tasks(call, "requests")?.requests() as i64)
 }
@@ -166,7 +166,7 @@ pub(super) fn require_now(call: &mut Call<'_>) -> Result<Next, Fault> {
     Ok(Next::call_unyieldable(count, then(callbacks::results), 0))
 }
 
-/// `require` of a service. A new module is loaded in a coroutine, which may wait.
+/// `require` of a service. A new module is loaded in a coroutine, which can wait.
 fn require(call: &mut Call<'_>) -> Result<Next, Fault> {
     let name = call.string(1).ok_or_else(|| Fault::expected(1, "string"))?;
     let name = name.to_vec();

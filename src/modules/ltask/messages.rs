@@ -24,7 +24,7 @@ pub(super) const FUNCTIONS: FunctionTable = functions! {
 };
 
 /// `ltask.send_message(to, session, type [, pointer, size])`: posts a message, which takes ownership of the block.
-/// `message_receipt` then returns the receipt. Raises an error if the last receipt was not read.
+/// `message_receipt` then returns the receipt. Raises an error if the previous receipt was not read.
 fn send_message(call: &mut Call<'_>) -> Result<(), Fault> {
     let sender = service(call)?;
     let (from, is_unread) = (sender.id, sender.receipt.is_some());
@@ -108,7 +108,7 @@ fn pushlog(call: &mut Call<'_>) -> Result<(), Fault> {
 const POPLOG: Function = on_service(|service| log_entry(service.system().log.pop()));
 
 /// `ltask.get_pushlog()`: returns a function pointer `void (void *log, uint32_t id, void *data, size_t size)`, and
-/// `log`. C code may call the function from any thread. The function takes ownership of `data`, a block from `malloc`.
+/// `log`. C code can call the function from any thread. The function takes ownership of `data`, a block from `malloc`.
 const GET_PUSHLOG: Function = on_service(|service| c_functions::log_of_services(service.system()));
 
 /// `ltask.mem_limit(bytes)`: sets the memory limit of this service's VM (0: no limit; nil: no change) and returns the
@@ -143,8 +143,7 @@ fn mem_count(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
     Ok(Some(Argument(table)))
 }
 
-/// `ltask.touch_service(id)`: wakes a service that waits on its event descriptor. Returns whether there is such a
-/// service.
+/// `ltask.touch_service(id)`: wakes a service that waits on its event descriptor. Returns whether the service exists.
 fn touch_service(call: &mut Call<'_>) -> Result<bool, Fault> {
     let id = service_id(call, 1)?;
     Ok(service(call)?.system().wake_thread(id))

@@ -43,7 +43,7 @@ pub(crate) use library::OPEN;
 
 use crate::lua::{Function, FunctionTable, Stack};
 
-/// Returns the function whose name is at 2 from `lists`.
+/// Returns the function from `lists` whose name is at index 2.
 fn find_function(stack: &Stack, lists: &[FunctionTable]) -> Option<Function> {
     let name = stack.string(2)?;
     let mut entries = lists.iter().copied().flatten();

@@ -8,7 +8,7 @@ use crate::lua::{Argument, Call, Either, Fault, Function, Maybe, Next, Outcome, 
 use crate::task::{Ending, Token};
 
 /// `core.loop_ended(pcall(core.loop))`: returns whether the service has ended. If the main loop has raised an error,
-/// answers or logs it. The service continues, even if handling the error fails.
+/// answers or logs the error. The service continues, even if handling the error fails.
 pub(super) fn loop_ended(call: &mut Call<'_>) -> Result<bool, Fault> {
     if call.is_true(1) {
         return Ok(call.is_true(2));
@@ -20,7 +20,7 @@ pub(super) fn loop_ended(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(false)
 }
 
-/// Makes the library answer or log the error at 2.
+/// Makes the library answer or log the error at index 2.
 fn call_loop_failed(call: &mut Call<'_>) -> Result<bool, Fault> {
     callbacks::push(call, "loop_failed")?;
     call.push(Argument(2))?;

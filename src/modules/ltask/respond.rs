@@ -94,7 +94,7 @@ fn pack_moved(call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32) 
     packed
 }
 
-/// Packs the values from `first` on. On failure, returns an error message.
+/// Packs the values from index `first` on. On failure, returns an error message.
 fn pack_all(call: &mut Call<'_>, first: i32) -> Result<Payload, String> {
     match pack::block(call, first) {
         Ok(Some(payload)) => Ok(payload),
@@ -103,8 +103,8 @@ fn pack_all(call: &mut Call<'_>, first: i32) -> Result<Payload, String> {
     }
 }
 
-/// Packs the values from `first` on, if some of them have a `__pairs` metamethod. These metamethods, which are code of
-/// the program, are called.
+/// Packs the values from index `first` on, if some of them have a `__pairs` metamethod. These metamethods, which are
+/// code of the program, are called.
 #[cold]
 fn pack_copies(call: &mut Call<'_>, first: i32) -> Result<Result<Payload, String>, Fault> {
     let last = call.count();
@@ -118,7 +118,7 @@ fn pack_copies(call: &mut Call<'_>, first: i32) -> Result<Result<Payload, String
     Ok(Err(text_at(call, result, "error in a __pairs metamethod")))
 }
 
-/// The string at `index`, or `other` if the value is not a string.
+/// Returns the string at `index`, or `other` if the value is not a string.
 fn text_at(call: &Call<'_>, index: i32, other: &'static str) -> String {
     call.string(index).map_or(other.into(), String::from_utf8_lossy).into_owned()
 }
@@ -129,7 +129,7 @@ fn tasks(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
 }
 
 /// Makes the service library describe an error. Returns a payload for the sender of the request; None if there is no
-/// sender, because the library has logged the error. On failure, returns an error message.
+/// sender, in which case the library has logged the error. On failure, returns an error message.
 fn describe(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<Option<Payload>, String> {
     let described = run_failed(call, co, error, tag);
     let (result, ok) = described.map_err(|fault| fault.to_string())?;

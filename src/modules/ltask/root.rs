@@ -59,7 +59,7 @@ fn c_string(bytes: &[u8]) -> CString {
     CString::new(&bytes[..end.unwrap_or(bytes.len())]).unwrap_or_default()
 }
 
-/// Returns the affinity for the worker whose number is at `index`; for any worker if it is nil.
+/// Returns the affinity for the worker whose number is at `index`; for any worker if the value is nil.
 pub(super) fn affinity(stack: &Stack, index: i32, workers: usize) -> Result<Affinity, Fault> {
     let range = 0..=workers as i64 - 1;
     let number = stack.optional(index, |stack, index| stack.integer_in(index, range, "worker"))?;
@@ -96,7 +96,7 @@ fn create(
 }
 
 /// `root.close_service(id)`: closes a service. Returns a list `{ from, session, from, session, … }` of the requests
-/// that it has not answered. The schedule message DEL frees the service's id.
+/// that the service has not answered. The schedule message DEL frees the service's id.
 fn close_service(call: &mut Call<'_>) -> Result<List<i64>, Fault> {
     let system = root_system(call)?;
     let id = service_id(call, 1)?;

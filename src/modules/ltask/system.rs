@@ -16,7 +16,7 @@ pub(super) fn system_calls(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(table))
 }
 
-/// Pushes the handler of the system message whose name is at 1. Returns whether there is a handler.
+/// Pushes the handler of the system message whose name is at index 1. Returns whether there is a handler.
 pub(super) fn push_system_call(call: &mut Call<'_>) -> Result<bool, Fault> {
     let height = call.count();
     let table = call.registered(&SYSTEM_CALLS)?;

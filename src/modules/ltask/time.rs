@@ -50,12 +50,12 @@ fn walltime(_: &mut Call<'_>) -> Result<i64, Fault> {
     Ok(centiseconds() as i64)
 }
 
-/// `ltask.counter()`: returns the seconds of a monotonic clock, as a float.
+/// `ltask.counter()`: returns the time of a monotonic clock in seconds, as a float.
 fn counter(_: &mut Call<'_>) -> Result<f64, Fault> {
     Ok(monotonic())
 }
 
-/// `ltask.cpucost()`: returns for how many seconds this service has run.
+/// `ltask.cpucost()`: returns the running time of this service in seconds.
 const CPUCOST: Function = on_service(|service| {
     let mut busy = service.statistics.busy();
     if worker_number().is_some() {

@@ -1,4 +1,4 @@
-//! Ends a service that is no longer used: a service without handlers, tasks and timers.
+//! Ends a service that is no longer used: a service without handlers, tasks or timers.
 
 use super::arguments::service;
 use super::calls::TIMEOUTS;
@@ -9,7 +9,8 @@ use crate::lua::{Call, Fault};
 use crate::task::Tasks;
 use std::sync::atomic::Ordering;
 
-/// Whether the file of a service without handlers has returned, no task is left, and no message waits to be delivered.
+/// Returns whether the file of a service without handlers has returned, no task is left, and no message waits to be
+/// delivered.
 pub(super) fn has_finished(service: &Service, tasks: &Tasks) -> bool {
     let library = &service.library;
     !(library.is_starting || library.has_handlers || library.polls_io)
@@ -34,7 +35,7 @@ pub(super) fn end_if_unused<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Servic
     service(call)
 }
 
-/// Whether the service has assigned `ltask.on_idle` (G1).
+/// Returns whether the service has assigned `ltask.on_idle` (G1).
 fn has_on_idle(call: &mut Call<'_>) -> Result<bool, Fault> {
     let ltask = call.loaded("ltask")?;
     let handler = call.raw_field(ltask, "on_idle")?;

@@ -32,7 +32,7 @@ pub(crate) fn pack(call: &mut Call<'_>) -> Result<Next<(Light, i64)>, Fault> {
     packed(call, 1, |_, payload| Ok(Next::returns(into_lua(payload))))
 }
 
-/// `unpack(pointer, size)` or `unpack(string)`: returns the values. Does not free the block. A string may not contain
+/// `unpack(pointer, size)` or `unpack(string)`: returns the values. Does not free the block. A string must not contain
 /// light userdata or functions.
 pub(crate) fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
     if let Some(bytes) = call.string(1) {

@@ -19,7 +19,8 @@ static PAIRS: RegistryName = RegistryName::new();
 static COPY: RegistryName = RegistryName::new();
 const COPY_CODE: Chunk<'static> = Chunk::Text(include_bytes!("copy.lua"), c"=pack");
 
-/// Packs the values from `first` on into a block. Returns `None` if the values must be copied first, see [`copy`].
+/// Packs the values from index `first` on into a block. Returns `None` if the values must be copied first, see
+/// [`copy`].
 pub(crate) fn block(call: &mut Call<'_>, first: i32) -> Result<Option<Payload>, Fault> {
     let last = call.count();
     let mut later = 0;
@@ -52,8 +53,9 @@ pub(crate) fn block_of(call: &mut Call<'_>, threads: &Threads, co: Coroutine, co
     packed.ok()
 }
 
-/// Copies the values from `first` on. A table with a `__pairs` metamethod is replaced by a table of the pairs that the
-/// metamethod returns. The step `next` gets an error message, or nil and the copies. The metamethods cannot yield.
+/// Copies the values from index `first` on. A table with a `__pairs` metamethod is replaced by a table of the pairs
+/// that the metamethod returns. The step `next` gets an error message, or nil and the copies. The metamethods cannot
+/// yield.
 pub(crate) fn copy<R>(
     call: &mut Call<'_>, first: i32, next: &'static Continuation, kept: u32,
 ) -> Result<Next<R>, Fault> {
@@ -77,7 +79,7 @@ pub(crate) fn copied(call: &mut Call<'_>, outcome: Outcome) -> Result<Payload, F
     block(call, outcome.first + 1)?.ok_or_else(|| fault(&PackError::Pairs))
 }
 
-/// Packs the values from `first` on, then runs `step` with the block.
+/// Packs the values from index `first` on, then runs `step` with the block.
 #[inline]
 pub(crate) fn packed<R, F>(call: &mut Call<'_>, first: i32, step: F) -> Result<Next<R>, Fault>
 where
@@ -96,14 +98,14 @@ where
 
 /// Why values cannot be packed.
 pub(super) enum PackError {
-    /// A value has this type, which cannot be packed.
+    /// A value of this type cannot be packed.
     Unsupported(Kind),
     Memory,
     /// The Lua stack cannot grow.
     Stack,
     /// A table has a `__pairs` metamethod.
     Pairs,
-    /// The VM does not keep the name `__pairs` yet.
+    /// The name `__pairs` is not stored in the VM yet.
     Name,
     /// Tables are nested so deeply that a table is needed to keep some of them for later.
     Deep,

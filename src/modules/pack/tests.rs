@@ -33,7 +33,7 @@ impl Vm {
     fn unpack(&self, bytes: &[u8]) -> Result<MultiValue, String> {
         let (address, size) = Payload::copy(bytes).expect("memory").into_raw();
         let pointer = LightUserData(std::ptr::with_exposed_provenance_mut::<c_void>(address));
-        let unpack: mlua::Function = self.ltask.get("unpack_remove").expect("it is there");
+        let unpack: mlua::Function = self.ltask.get("unpack_remove").expect("the function exists");
         let result = unpack.call((pointer, size));
         result.map_err(|error| error.to_string())
     }
@@ -170,7 +170,7 @@ fn the_error_names_the_malformed_part() {
         (&unknown, "no function"),
         (&[0xc0; 1_100_000], "too many values for the stack"),
     ] {
-        let got = vm.unpack(bytes).expect_err("the bytes are wrong");
+        let got = vm.unpack(bytes).expect_err("the bytes are malformed");
         assert!(got.contains("cannot unpack: ") && got.contains(text), "{got}");
     }
 }
@@ -184,7 +184,7 @@ fn a_function_is_one_that_was_packed() {
     for number in 0..2000u64 {
         let bytes = [[0xcc].as_slice(), &number.to_ne_bytes()].concat();
         if let Ok(values) = vm.unpack(&bytes) {
-            let sent = function_at(number).expect("it came back");
+            let sent = function_at(number).expect("the function was packed");
             let function = values[0].as_function().expect("a function");
             assert_eq!(function.to_pointer().addr(), sent.address());
         }
@@ -251,14 +251,14 @@ fn values_packed_without_lua_can_be_unpacked() {
         Plain::Float(0.5),
         Plain::Boolean(false),
     ]);
-    let values = vm.unpack(payload.as_slice()).expect("they are right");
+    let values = vm.unpack(payload.as_slice()).expect("the packed values are valid");
     let check: mlua::Function = vm.load(
         "return function(name, pointer, a, b, c, d, e)
           assert(name == 'external' and type(pointer) == 'userdata')
           assert(a == -5 and b == nil and c == true and d == 0.5 and e == false)
         end",
     );
-    check.call::<()>(values).expect("they are the same");
+    check.call::<()>(values).expect("the values are unchanged");
     assert!(Payload::pack(&[]).as_slice().is_empty());
 }
 

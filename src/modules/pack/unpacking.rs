@@ -6,7 +6,7 @@ use crate::ltask::message::{BorrowedPayload, Payload};
 use crate::lua::{Decoded, Decoder, Encoded, Event, Light, Table, results};
 
 results! {
-    /// The values of a message. The variants differ in where its bytes are.
+    /// The values of a message. The variants differ in where the bytes are stored.
     pub(crate) enum Unpacked {
         None(()),
         Short(Decoded<Unpacker<ShortBytes>>),
@@ -16,7 +16,7 @@ results! {
 }
 
 impl Unpacked {
-    /// Returns the values of the bytes, which are copied; `None` if there are too many bytes.
+    /// Copies the bytes and returns their values; `None` if there are too many bytes.
     pub(super) fn short(bytes: &[u8], origin: Origin) -> Option<Unpacked> {
         if bytes.is_empty() {
             return Some(Unpacked::None(()));
@@ -79,7 +79,7 @@ impl<B: AsRef<[u8]> + 'static> Decoder for Unpacker<B> {
     }
 }
 
-/// Returns the event of a table.
+/// Returns the event for a table.
 fn table(shape: Shape, names: [i64; 2]) -> Table {
     let (items, pairs) = shape.room;
     Table { items: shape.items, pairs: shape.pairs, room: (items as i32, pairs as i32), names, metatable: 0 }

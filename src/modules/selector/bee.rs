@@ -49,7 +49,7 @@ fn is_closed(call: &Call<'_>) -> Result<bool, Fault> {
     Ok(call.object::<Selector>(1)?.inner.is_none())
 }
 
-/// Calls `then` for the operation `name` on an epoll. If the epoll is closed, the operation fails.
+/// Calls `then` for the operation `name` on an epoll object. If the object is closed, the operation fails.
 fn of_epoll<R>(
     call: &mut Call<'_>, name: &'static str, then: impl FnOnce(&mut Call<'_>) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
@@ -68,7 +68,7 @@ pub(super) const EPOLL_MOD: Function =
 pub(super) const EPOLL_DEL: Function =
     Function::new(|call: &mut Call<'_>| of_epoll(call, "event_del", interest::event_del));
 
-/// `for udata, events in e:wait([milliseconds]) do`. Returns `nil, message, code` if the epoll is closed.
+/// `for udata, events in e:wait([milliseconds]) do`. Returns `nil, message, code` if the epoll object is closed.
 pub(super) const EPOLL_WAIT: Function =
     Function::new(|call: &mut Call<'_>| of_epoll(call, "wait", |call| wait(call, Unit::Milliseconds)));
 

@@ -49,7 +49,7 @@ fn store_udata(call: &mut Call<'_>, index: i32, registration: &Registration, uda
     Ok(())
 }
 
-/// Converts an error of a registration to a failure of `event_add`.
+/// Converts a registration error to a failure of `event_add`.
 fn refused(error: io::Error) -> Fault {
     let (message, code) = match Errno::from_io_error(&error) {
         Some(Errno::PERM) => {
@@ -106,7 +106,7 @@ pub(super) fn register<const EPOLL: bool, const REPLACES: bool>(call: &mut Call<
 /// A selector and one of its registrations.
 type Registered = (Rc<event::Selector>, Rc<Registration>);
 
-/// Returns the open selector at argument 1, and its registration of a descriptor.
+/// Returns the open selector at argument 1, and its registration for a descriptor.
 fn find(call: &Call<'_>, descriptor: Option<Descriptor>, name: &'static str) -> Result<Registered, Fault> {
     let (_, inner) = open(call)?;
     let found = descriptor.and_then(|descriptor| inner.find(descriptor.number()));
@@ -180,7 +180,7 @@ fn epoll_mask(call: &Call<'_>) -> Result<(u8, Mode), Fault> {
 }
 
 /// `sel:arm(fd, events)`: adds `events` to the interest, for one delivery. A loop uses it for listeners and datagram
-/// sockets that are registered with 0. Returns `true`, or `nil, message, code`.
+/// sockets that are registered with an empty interest. Returns `true`, or `nil, message, code`.
 pub(super) fn arm(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     with(call, 3, |call: &mut Call<'_>, descriptor| {

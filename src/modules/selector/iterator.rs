@@ -1,7 +1,7 @@
 //! `for udata, events in selector:wait() do`: the wait and its iterator.
 //!
 //! Invariant: `Selector::iterating` is the kind of the loop that reads the events of a batch, or that has abandoned the
-//! batch. If a wait finds `iterating` set, the wait checks whether that loop is still running. This check takes time.
+//! batch. If a wait finds `iterating` set, the wait checks whether that loop is still running. This check is slow.
 //! Therefore, after a loop of a selector was left early, the selector's later loops get a guard, which reports when a
 //! loop ends. The upvalues of the iterator are the selector and the udata list.
 
@@ -13,10 +13,10 @@ use crate::lua::{
 };
 use std::time::Duration;
 
-/// Lua closes this value whenever a `for` over events ends.
+/// The closing value of a `for` over events: Lua closes it whenever the loop ends.
 pub(crate) struct LoopGuard;
 
-/// The selector whose events the loop reads.
+/// The user value that refers to the selector whose events the loop reads.
 pub(crate) const SELECTOR: Field<LoopGuard> = Field::new(1);
 
 impl Object for LoopGuard {
@@ -25,7 +25,7 @@ impl Object for LoopGuard {
     const META: FunctionTable = functions! { __close = end_loop };
 }
 
-/// Called when the loop of the guard has ended or was left.
+/// Called when the guard's loop has ended or was left.
 fn end_loop(call: &mut Call<'_>) -> Result<(), Fault> {
     call.object::<LoopGuard>(1)?;
     let selector = call.field(1, SELECTOR)?;
@@ -38,8 +38,9 @@ fn end_loop(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether the loop over an earlier wait of the selector at 1 is still on the call stack: its coroutine is running, or
-/// has resumed the running coroutine, directly or not. A suspended or finished coroutine has abandoned its loop.
+/// Returns whether the loop over an earlier wait of the selector at index 1 is still on the call stack: the loop's
+/// coroutine is running, or has resumed the running coroutine, directly or not. A suspended or finished coroutine has
+/// abandoned its loop.
 fn is_inside_loop(call: &mut Call<'_>) -> Result<bool, Fault> {
     let selector = call.object::<Selector>(1)?;
     let running = selector.iterating.get();
@@ -127,7 +128,7 @@ pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<WaitResult, Fault>
     Ok(Either::Other((iterator, Nil, Nil, Argument(guard))))
 }
 
-/// Pushes the iterator of the selector at 1, which is created when it is first needed. Returns its index.
+/// Pushes the iterator of the selector at index 1, which is created when it is first needed. Returns its index.
 fn iterator(call: &mut Call<'_>) -> Result<i32, Fault> {
     let known = call.field(1, ITERATOR)?;
     if !call.is_none(known) {
@@ -143,10 +144,10 @@ fn iterator(call: &mut Call<'_>) -> Result<i32, Fault> {
     Ok(iterator)
 }
 
-/// An event of the batch of a wait.
+/// An event in the batch of a wait.
 #[derive(Clone, Copy)]
 pub(crate) struct Event {
-    /// The place of the registration's udata in the selector's list, from 1 on.
+    /// The index of the registration's udata in the selector's list, starting at 1.
     pub(crate) index: usize,
     /// The ready bits in the form of the registration's mode.
     pub(crate) events: i64,

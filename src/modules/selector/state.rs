@@ -33,9 +33,9 @@ pub(crate) struct Selector {
     pub(super) thread: Cell<Identity>,
 }
 
-/// The list of udata by slot, from 1 on. It is created when it is first needed.
+/// The user value that refers to the list of udata by slot, from 1 on. The list is created when it is first needed.
 pub(crate) const UDATA: Field<Selector> = Field::new(1);
-/// The registered objects by slot.
+/// The user value that refers to the list of registered objects by slot.
 pub(crate) const OBJECTS: Field<Selector> = Field::new(2);
 pub(super) const ITERATOR: Field<Selector> = Field::new(3);
 pub(super) const THREAD: Field<Selector> = Field::new(4);
@@ -62,8 +62,8 @@ pub(super) fn reopen(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `sel:close()`: releases all resources. Idempotent; also `__close`. Returns `true`. The iterator loses the selector
-/// and the udata, so that a loop that continues ends, even if the selector is opened again.
+/// `sel:close()`: releases all resources. Idempotent; also `__close`. Returns `true`. The iterator's upvalues are
+/// cleared, so that a loop that is still running ends, even if the selector is opened again.
 pub(super) fn close(call: &mut Call<'_>) -> Result<bool, Fault> {
     let selector = call.object_mut::<Selector>(1)?;
     let was_left = selector.was_left.take();

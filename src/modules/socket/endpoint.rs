@@ -38,7 +38,7 @@ pub(super) fn argument(call: &mut Call<'_>, index: i32) -> Result<SockAddr, Faul
     found.map_err(refused)
 }
 
-/// Returns a port, 0 to 65535.
+/// Reads a port, 0 to 65535, at `index`.
 fn port(stack: &Stack, index: i32) -> Result<u16, Fault> {
     Ok(stack.integer_in(index, 0..=65535, "port")? as u16)
 }

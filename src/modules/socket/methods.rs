@@ -88,7 +88,8 @@ pub(crate) fn shut(socket: &Socket, stack: &Stack) -> Result<bool, Fault> {
     done("shutdown", socket.raw().and_then(|raw| raw.shutdown(how)))
 }
 
-/// `s:status()`: takes the pending error (SO_ERROR). Returns `true` if there is none, otherwise `nil, message, code`.
+/// `s:status()`: clears the pending error (SO_ERROR) and returns it as `nil, message, code`; returns `true` if there is
+/// none.
 fn status(call: &mut Call<'_>) -> Result<bool, Fault> {
     done("connect", open(call)?.0.take_error())
 }
@@ -142,8 +143,8 @@ fn handle(call: &mut Call<'_>) -> Result<Light, Fault> {
     Ok(light(open(call)?.0.handle()))
 }
 
-/// `s:detach()`: returns the descriptor as a lightuserdata and gives up its ownership: selectors remove it, and this
-/// object counts as closed.
+/// `s:detach()`: returns the descriptor as a lightuserdata and gives up its ownership. The descriptor is removed from
+/// selectors, and this object counts as closed.
 fn detach(call: &mut Call<'_>) -> Result<Light, Fault> {
     Ok(light(open(call)?.0.detach().unwrap_or(-1)))
 }

@@ -59,8 +59,8 @@ fn number(call: &Call<'_>) -> Result<RawFd, Fault> {
     }
 }
 
-/// Whether the object for the descriptor `number` will own the descriptor: it will not if argument 2 is true, or if lio
-/// has lent the descriptor to the VM.
+/// Returns whether the object for the descriptor `number` will own the descriptor. The result is false if argument 2 is
+/// true, or if lio has lent the descriptor to the VM.
 fn owns(call: &Call<'_>, number: RawFd, table: &Table) -> bool {
     !call.is_true(2) && !table.is_lent(number)
 }
@@ -73,7 +73,7 @@ fn fd(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     made("fd", Socket::from_number(number, owns, &table))
 }
 
-/// `socket._fd_of_any(handle [, no_ownership])`: as `fd`, for `bee.socket`. A descriptor that is not a socket gets an
+/// `socket._fd_of_any(handle [, no_ownership])`: like `fd`, for `bee.socket`. A descriptor that is not a socket gets an
 /// object as well, for selectors, `handle`, `detach` and `close`.
 fn fd_of_any(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     let (number, table) = (number(call)?, call.shared::<Table>()?);

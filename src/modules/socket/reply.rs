@@ -1,4 +1,4 @@
-//! The common parts of the calls on sockets: the open socket, and results that may be `false`.
+//! Parts that the calls on sockets share: the open socket, and results that can be `false`.
 
 use crate::lua::{Call, Fault, Flow, Pusher, Returns, Stack};
 use crate::socket::{Attempt, Socket};
@@ -10,7 +10,7 @@ pub(super) fn open<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Socket, &'c mu
     if socket.is_closed() { Err(Fault::message("socket is already closed")) } else { Ok((socket, stack)) }
 }
 
-/// The result of a call that may block: its values, or `false`.
+/// The result of a call that could block: its values, or `false` if it would block.
 impl<T: Returns> Returns for Attempt<T> {
     fn push_results(self, to: Pusher<'_>) -> Flow {
         match self {

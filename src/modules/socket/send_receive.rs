@@ -7,11 +7,11 @@ use crate::socket::Attempt;
 use socket2::SockAddr;
 use std::io::{self, IoSlice};
 
-/// The default size of `recv`.
+/// The default maximum size of one `recv`, in bytes.
 const CHUNK: usize = 16 * 1024;
-/// The maximum size of one `recv`.
+/// The largest size that one `recv` can return, in bytes.
 const MOST: usize = 1024 * 1024;
-/// The maximum number of strings of one `sendv`.
+/// The maximum number of strings in one `sendv`.
 const PIECES: usize = 64;
 
 fn size(stack: &Stack, default: usize) -> Result<usize, Fault> {
@@ -23,7 +23,7 @@ results! {
     /// The result of receiving.
     pub(super) enum Received {
         Bytes(ScratchBytes),
-        /// The requested size exceeds the thread's receive buffer.
+        /// The received bytes, if the requested size exceeds the thread's receive buffer.
         Long(Vec<u8>),
         /// The end of the stream.
         End(Nil),
@@ -68,7 +68,7 @@ fn cut(mut bytes: Vec<u8>, count: usize) -> Vec<u8> {
 }
 
 /// `s:recvfrom([max = 65535])`: returns the data and the sender's endpoint; `false` if it would block. A longer
-/// datagram is truncated. A stream has no endpoint, and the result is `nil` at the end of the stream.
+/// datagram is truncated. For a stream, no endpoint is returned, and the result is `nil` at the end of the stream.
 pub(super) fn recvfrom(call: &mut Call<'_>) -> Result<Attempt<Received>, Fault> {
     let (socket, stack) = open(call)?;
     let size = size(stack, 65535)?;
@@ -106,9 +106,9 @@ fn taken(call: &'static str, moved: io::Result<Attempt<usize>>) -> Result<Attemp
     Ok(moved.map_err(failed(call))?.map(|count| count as i64))
 }
 
-/// `s:send(data [, from [, to]])`: returns the number of accepted bytes, which may be smaller than the given number;
-/// `false` if it would block. An empty string is sent as well, so it fails where any data would, for instance after
-/// `shutdown "w"`.
+/// `s:send(data [, from [, to]])`: returns the number of accepted bytes, which may be fewer than were passed; `false`
+/// if it would block. An empty string is sent as well, so it fails where any data would, for instance after `shutdown
+/// "w"`.
 pub(super) fn send(call: &mut Call<'_>) -> Result<Attempt<i64>, Fault> {
     let (socket, stack) = open(call)?;
     let data = part(stack, stack.bytes(2)?)?;

@@ -29,7 +29,7 @@ const REGISTER_PARCEL: Function = Function::new(|call: &mut Call<'_>| {
 
 type CreateArguments = (Function, Argument, New<Connection>, i64);
 
-/// The next step for a new connection; false if no peer waits to be accepted.
+/// The next step for a new connection; false if no peer is waiting to be accepted.
 type Creation = Either<Pushing<CreateArguments>, bool>;
 
 /// `stream.register_socket(selector, socket)`: registers a listener, a datagram socket or a connecting socket, without
@@ -41,7 +41,7 @@ pub(super) fn register_socket(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// `stream.new(selector, socket)`: returns a stream that takes over the socket; the socket object is closed then. If
+/// `stream.new(selector, socket)`: returns a stream that takes over the socket; the socket object is then closed. If
 /// the selector refuses the socket, the socket is closed and the result is `nil, message, code`.
 pub(super) fn new(call: &mut Call<'_>) -> Result<Creation, Fault> {
     check_open(call)?;
@@ -55,8 +55,8 @@ pub(super) fn new(call: &mut Call<'_>) -> Result<Creation, Fault> {
     Ok(Either::One(register_with(REGISTER, stream, 0)))
 }
 
-/// `stream.accept(selector, listener)`: returns a stream; `false` if no peer waits, with the listener armed; or `nil,
-/// message, code`.
+/// `stream.accept(selector, listener)`: returns a stream; `false` if no peer is waiting, with the listener armed; or
+/// `nil, message, code`.
 pub(super) fn accept(call: &mut Call<'_>) -> Result<Creation, Fault> {
     let pool = call.shared::<Pool>()?;
     let listener = call.object::<Socket>(2)?;
@@ -93,15 +93,15 @@ pub(super) fn take_back(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// Registers `source`, which belongs to the object at `index`, with the selector at 1. Events of the source yield that
-/// object.
+/// Registers `source`, which belongs to the object at `index`, with the selector at index 1. For events of the source,
+/// the selector yields that object.
 fn register(call: &mut Call<'_>, index: i32, source: Option<Rc<Source>>) -> Result<(), Fault> {
     let closed = || Failure::new("event_add", "descriptor is closed", "closed");
     let source = source.ok_or_else(closed)?;
     attach(call, 1, index, index, |selector| source.join(selector, 0, Mode::Once))
 }
 
-/// Registers the stream at 2 and returns it. If registering fails, calls `refused` with the stream.
+/// Registers the stream at index 2 and returns it. If registering fails, calls `refused` with the stream.
 fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Connection)) -> Result<Argument, Fault> {
     let source = call.object::<Connection>(2)?.socket().source().cloned();
     let registered = register(call, 2, source);
@@ -111,13 +111,13 @@ fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Connection)) -
     registered.map(|()| Argument(2))
 }
 
-/// Calls `function` with the selector at 1, a new stream and `number`, and returns the function's results.
+/// Calls `function` with the selector at index 1, a new stream and `number`, and returns the function's results.
 fn register_with(function: Function, stream: Stream, number: i64) -> Pushing<CreateArguments> {
     let returned = |_: &mut Call<'_>, outcome: Outcome| -> Result<Next, Fault> { Ok(Next::rest(outcome.first)) };
     Next::call(3, then(returned), 0).pushing((function, Argument(1), New::of(Connection::from(stream)), number))
 }
 
-/// Fails if the socket at 2 is closed.
+/// Fails if the socket at index 2 is closed.
 fn check_open(call: &Call<'_>) -> Result<(), Fault> {
     if call.object::<Socket>(2)?.is_closed() { Err(Fault::argument(2, "socket is already closed")) } else { Ok(()) }
 }

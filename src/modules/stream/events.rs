@@ -14,7 +14,7 @@ const SELECTOR_AT: i32 = upvalue(2);
 type Events = (Closure<(Argument, Argument)>, NewWith<LoopGuard, 1>);
 
 /// `stream.events(selector, wakes)`: returns an iterator, which replaces the iterator of `selector:wait`, and the
-/// closing value of the `for` over it. `wakes` is whether tasks of `lio.task` wait on the registered userdata.
+/// closing value of the `for` over it. `wakes` is true if tasks of `lio.task` wait on the registered userdata.
 pub(super) fn events(call: &mut Call<'_>) -> Result<Events, Fault> {
     call.object::<Selector>(1)?;
     let tasks = if call.is_true(2) { push_tasks_object(call)? } else { call.push(false)? };

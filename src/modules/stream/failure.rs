@@ -27,12 +27,12 @@ impl<P> Failed<P> {
         Failed { cause, part }
     }
 
-    /// A failure with this code, which is the message as well.
+    /// Creates a failure with this code, which is also its message.
     pub(super) fn code(code: Code, part: P) -> Self {
         Failed::new(Cause::Code(code), part)
     }
 
-    /// A failure of a system call.
+    /// Creates a failure of a system call.
     #[cold]
     pub(super) fn system(failure: Failure, part: P) -> Self {
         Failed::new(Cause::System(failure), part)

@@ -19,9 +19,9 @@ enum FileCall<R> {
     Failed(Failure),
 }
 
-/// `s:try_sendfile(sent, file, offset, length)`: sends the queue and the bytes of the file, of which `sent` were sent
-/// before. Returns `true` if the system has accepted everything; the new `sent` if it would block or other tasks must
-/// run first, with the stream armed; or `nil, message, sent, code`.
+/// `s:try_sendfile(sent, file, offset, length)`: sends the queue and the bytes of the file, of which `sent` bytes were
+/// sent before. Returns `true` if the system has accepted everything; the new `sent` if it would block or other tasks
+/// must run first, with the stream armed; or `nil, message, sent, code`.
 pub(super) fn try_sendfile(call: &mut Call<'_>) -> Result<SendReply, Fault> {
     call.object::<Connection>(1)?;
     let mut sent = integer(call, 2, i64::MAX, "sent")?;
@@ -38,8 +38,7 @@ pub(super) fn try_sendfile(call: &mut Call<'_>) -> Result<SendReply, Fault> {
     })
 }
 
-/// Calls `f` with the stream at argument 1 and the file at argument `index`, which is a file of this library or of
-/// `io.open`.
+/// Calls `f` with the stream at argument 1 and the file at argument `index`, which this library or `io.open` opened.
 fn with_file<R>(
     call: &mut Call<'_>, index: i32, f: impl FnOnce(&mut Connection, BorrowedFd<'_>) -> io::Result<R>,
 ) -> Result<FileCall<R>, Fault> {

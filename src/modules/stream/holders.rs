@@ -71,7 +71,7 @@ pub(super) fn set_recv_timeout(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Changes the holders of the value at 1 if that is a connection.
+/// Changes the holders of the value at index 1 if the value is a connection.
 fn change(call: &mut Call<'_>, change: impl FnOnce(&mut Holders)) {
     if call.as_object::<Connection>(1).is_some()
         && let Ok(stream) = call.object_mut::<Connection>(1)

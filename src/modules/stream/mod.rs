@@ -49,8 +49,8 @@ impl Object for Connection {
     const META: FunctionTable = functions! { __tostring = to_string };
 }
 
-/// `s:arm(events)`: requests events from the loop, once: 1 reading, 2 writing, 4 the peer's end. Returns `true`, or
-/// `nil, message, code` if no event can arrive.
+/// `s:arm(events)`: requests events from the loop, once: 1 for reading, 2 for writing, 4 for the end of the peer's
+/// data. Returns `true`, or `nil, message, code` if no event can arrive.
 fn arm(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     let all = i64::from(READ | WRITE | CLOSED);

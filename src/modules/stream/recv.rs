@@ -73,7 +73,7 @@ fn recv(call: &mut Call<'_>) -> Result<Next<Reply>, Fault> {
         put_back_lent_bytes(stream, stack);
     }
     let form = form::of_call(stack, stack.count()).map_err(|fault| fault.in_call("recv", 0))?;
-    // Usually the last read has got all available data.
+    // Usually the last read returned all available data.
     if matches!(form, RecvForm::Any) && stream.arm_if_empty() {
         let hold = begin_hold(stream);
         return wait(call, hold);

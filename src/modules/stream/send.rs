@@ -82,7 +82,7 @@ fn send_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize)
     if stream.is_closed() {
         return Ok(SendReply::Failed(Failed::code(Code::Closed, sent as i64)));
     }
-    // Without strings the call only flushes the queue, and the caller may not call again.
+    // Without strings, the call only flushes the queue, and the caller does not necessarily call again.
     let begun = if sent == 0 && count > 0 { stream.begin_message() } else { Ok(true) };
     let done = match begun {
         Ok(true) => stream.send(pieces, &mut sent),

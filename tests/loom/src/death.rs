@@ -16,7 +16,7 @@ fn sender(fixture: &Arc<Fixture>, id: u32, count: u32) -> thread::JoinHandle<u32
         for number in 0..count {
             match fixture.post(id, number) {
                 Ok(()) => {
-                    assert_eq!(taken, number, "accepted after the death of the service");
+                    assert_eq!(taken, number, "a message was accepted after the service had died");
                     taken += 1;
                 }
                 Err(refusal) => assert_eq!(refusal, Refusal::Missing),
@@ -49,7 +49,7 @@ fn a_message_is_left_over_or_returned_when_the_service_ends_itself() {
         assert!(fixture.post(3, 0) == Err(Refusal::Missing));
         let taken = threads.map(|thread| thread.join().unwrap());
         assert_all(&body.read, &left, &taken);
-        assert!(fixture.mailbox.take_messages().is_empty(), "the mailbox is empty after the death");
+        assert!(fixture.mailbox.take_messages().is_empty(), "the mailbox of a dead service is empty");
         assert!(fixture.mailbox.free(ID));
     });
 }
@@ -76,7 +76,7 @@ fn a_service_is_seized_or_run_and_no_message_is_lost() {
         working.join().unwrap();
         let read = match seized {
             Some((body, _)) => {
-                let mut body = body.expect("the VM of the service was made");
+                let mut body = body.expect("the VM of the service was created");
                 assert!(fixture.begin(ID).is_none(), "the service is dead");
                 body.batch.extend(left.drain(..));
                 left = body.batch.into();

@@ -1,6 +1,6 @@
 //! Replacements for crossbeam's deques, which loom cannot instrument. They have the part of the interface that
-//! src/ltask/ready_queues.rs uses, with the weakest memory order that a deque may have. As in crossbeam, a batch that
-//! is being stolen is temporarily in neither queue, and a thief may miss an item that was just pushed.
+//! src/ltask/ready_queues.rs uses, with the weakest memory order that is allowed for a deque. As in crossbeam, a batch
+//! that is being stolen is temporarily in neither queue, and a thief may miss an item that was just pushed.
 
 use loom::sync::atomic::{AtomicU32, Ordering};
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 struct Pile<T> {
     items: Mutex<VecDeque<T>>,
-    /// The number of items that may be taken.
+    /// The number of items that can be taken.
     count: AtomicU32,
 }
 

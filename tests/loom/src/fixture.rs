@@ -43,7 +43,7 @@ pub(crate) struct Body {
 struct WorkerQueue {
     ready: Vec<u32>,
     stopped: bool,
-    /// Senders that were notified that there is room.
+    /// The senders that were notified that the mailbox has room.
     notified: Vec<u32>,
 }
 
@@ -228,9 +228,9 @@ impl Fixture {
 
     /// Asserts that the service has read all messages and is idle.
     pub(crate) fn assert_idle(&self, count: usize) {
-        assert_eq!(self.mailbox.statistics().queued, 0, "unread at the end");
-        assert!(self.next_now().is_none(), "ready with nothing to read");
-        assert!(self.begin(ID).is_none(), "ready at the end");
+        assert_eq!(self.mailbox.statistics().queued, 0, "messages are unread at the end");
+        assert!(self.next_now().is_none(), "the service is ready although there is nothing to read");
+        assert!(self.begin(ID).is_none(), "the service is ready at the end");
         let body = self.mailbox.take_vm().expect("an idle service has its body");
         assert_eq!(body.read.len(), count);
     }

@@ -1,7 +1,7 @@
 //! Workers that sleep and producers that wake them. Every queued item is taken although no worker polls, and two
 //! workers that are needed at the same time are both woken. The workers follow src/ltask/worker.rs and
-//! src/ltask/worker_queue.rs. The queues are counters with the weakest memory order that a queue may have, so only the
-//! fences of the protocol make a push visible to the second check.
+//! src/ltask/worker_queue.rs. The queues are counters with the weakest memory order that is allowed for a queue, so
+//! only the fences of the protocol make a push visible to the second check.
 
 use crate::check;
 use crate::sleep::Sleepers;
@@ -177,7 +177,7 @@ fn an_item_for_one_worker_wakes_that_one() {
 
 #[test]
 fn an_item_for_one_worker_and_one_for_any_are_taken() {
-    // One worker may take both items, so the items do not wait for each other.
+    // One worker may take both items, so the items must not wait for each other.
     check(2, || {
         run(
             &Pool::new(2, 1),

@@ -50,8 +50,8 @@ mod order;
 mod own_thread;
 mod worker;
 
-/// Runs a model. `preemptions`: the maximum number of times that a thread which could continue is preempted, unless the
-/// environment sets another number. Two preemptions reveal most mistakes.
+/// Runs a model. `preemptions` is the maximum number of times that a thread which could continue is preempted, unless
+/// the environment sets another number. Two preemptions reveal most mistakes.
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));

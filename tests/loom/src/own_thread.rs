@@ -89,7 +89,7 @@ fn sender(mailbox: &Arc<Box>, from: u32, count: u32) -> thread::JoinHandle<()> {
     })
 }
 
-/// The service on its own thread: reads messages, and sleeps while the mailbox is empty.
+/// Runs the service on its own thread: reads messages, and sleeps while the mailbox is empty.
 fn read_all(mailbox: &Box, event: &Event, body: &mut Body, count: usize) {
     while body.read.len() < count {
         if mailbox.refill(&mut body.batch) == 0 {

@@ -1,7 +1,7 @@
 //! Models of whole workers: hand-off slot, deque, injector, stealing, bound services, sleep. A ready service runs if a
 //! worker that may run it is free. To check this, a slice blocks until another service has run. If the workers have
-//! lost this service, the model deadlocks. The queues are src/ltask/worker_queue.rs and src/ltask/ready_queues.rs,
-//! unchanged. The loop is copied from src/ltask/worker.rs.
+//! lost that other service, the model deadlocks. The queues are src/ltask/worker_queue.rs and
+//! src/ltask/ready_queues.rs, unchanged. The loop is copied from src/ltask/worker.rs.
 
 use crate::check;
 use crate::ready_queues::ReadyQueues;
