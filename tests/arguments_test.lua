@@ -320,13 +320,13 @@ test("responses of the web server check their arguments", {
 }, in_requests)
 
 -- The functions that this suite does not test: those for code that drives a loop, which do not check their arguments,
--- and three others.
+-- and those that other suites test.
 local DRIVERS <const> = {}
 for name in ([[
   net.new net.step net.use
   loop.attach loop.describe thread.describe lio.waker loop.own ]]):gmatch "%S+" do
-  -- options_test tests `net.new` and `net.use`, which change the calls of this VM. selector_wait tests `lio.waker`. Only
-  -- the service library calls `loop.own`.
+  -- options_test tests `net.new` and `net.use`, which change the calls of this VM. selector_wait tests `lio.waker`. The
+  -- service library alone calls `loop.own`.
   DRIVERS[name] = true
 end
 
