@@ -53,8 +53,8 @@ pub(crate) fn owned(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Returns the descriptor `number`, which belongs to other code. That code must not close it before this value is
-/// dropped.
+/// Returns the descriptor `number`, which belongs to other code. That code must not close the descriptor before the
+/// returned value is dropped.
 ///
 /// # Errors
 /// `EBADF` if the descriptor is not open.

@@ -1,4 +1,4 @@
-//! Wakers: with a waker, any thread can end a blocked wait of a selector, or its next wait.
+//! Wakers: with a waker, any thread can end the current or the next wait of a selector.
 //!
 //! Many wakes in a row cost one system call: a waker writes only if the selector has received its last write. Handles
 //! are numbers in a process-wide table, so an invalid handle is an error and never an invalid pointer. The table is

@@ -1,8 +1,8 @@
 //! The layout of userdata blocks that contain Rust values, and how their type is checked.
 //!
 //! Each block begins with the identity of its type, so a check reads the block's kind, size and first word, without a
-//! lookup. No other userdata can begin with this identity, because Lua code cannot write into a block. A finalizer may
-//! get a value that has already been dropped; the value is refused like one of the wrong type.
+//! lookup. No other userdata can begin with this identity, because Lua code cannot write into a block. A finalizer can
+//! get a value that has already been dropped; such a value is refused like a value of another type.
 
 use super::state::{Key, State, at};
 use mlua::ffi;
@@ -71,8 +71,8 @@ pub(crate) fn identity_of<T: 'static>(object: &T) -> usize {
 }
 
 impl State {
-    /// Returns the slot of the object at `index`, if it is a `T` that was not dropped, and the size of its block. The
-    /// pointer is valid while the object is reachable, for example from a stack.
+    /// Returns the slot of the object at `index`, if it is a `T` that has not been dropped, and the size of its block.
+    /// The pointer is valid while the object is reachable, for example from a stack.
     #[inline(always)]
     pub(super) fn slot<T: 'static>(&self, index: c_int) -> Option<(*mut Slot<T>, usize)> {
         // SAFETY: `size` bytes of the block are readable, and its first word, if it is the identity of `T`, proves the
@@ -87,8 +87,8 @@ impl State {
         }
     }
 
-    /// Returns a pointer to the object at `index`, if it is a `T` that was not dropped. The pointer is valid as long as
-    /// the one from [`State::slot`].
+    /// Returns a pointer to the object at `index`, if it is a `T` that has not been dropped. The pointer is valid as
+    /// long as the one from [`State::slot`].
     #[inline(always)]
     pub(super) fn find<T: 'static>(&self, index: c_int) -> Option<*mut T> {
         let (slot, _) = self.slot::<T>(index)?;

@@ -1,5 +1,5 @@
 //! The receive buffer of a thread. Received bytes stay in the buffer until they are copied to a Lua string. This string
-//! must be the first value that is pushed: then no other code of the thread runs in between.
+//! must be the first value that is pushed, so that no other code of the thread runs in between.
 
 use super::returns::{Push, Pusher};
 use std::cell::RefCell;
