@@ -13,7 +13,8 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// A socket, or another descriptor that is treated as one. Dropping the value closes the descriptor, unless it is lent.
+/// A socket, or another descriptor that is treated as a socket. Dropping the value closes the descriptor, unless it is
+/// lent.
 pub(crate) enum Fd {
     Own(socket2::Socket),
     Lent(ManuallyDrop<socket2::Socket>),

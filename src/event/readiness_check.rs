@@ -10,7 +10,8 @@ use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
-/// Reports that the peer has closed its sending side. On systems where poll(2) does not report this, a read does.
+/// The flag for a peer that has closed its sending side. On systems where poll(2) has no such flag, a read reports
+/// this.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const PEER_CLOSED: PollFlags = PollFlags::RDHUP;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

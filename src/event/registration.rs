@@ -110,8 +110,8 @@ impl Registration {
         self.ready.get() & requested
     }
 
-    /// Whether the system has reported that a direction is closed, or an error. If so, the descriptor stays ready even
-    /// after a short read.
+    /// Whether the system has reported a closed direction or an error. If so, the descriptor stays ready even after a
+    /// short read.
     pub(crate) fn end_was_reported(&self) -> bool {
         self.ready.get() & (CLOSED | HANG_UP | ERROR) != 0
     }

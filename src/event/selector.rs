@@ -187,7 +187,8 @@ impl Selector {
         Ok(())
     }
 
-    /// Removes a registration and its undelivered events. If `stays_open` is true, the descriptor stays open.
+    /// Removes a registration and its undelivered events. `stays_open` states whether the descriptor remains open
+    /// afterwards.
     pub(crate) fn remove(&self, registration: &Rc<Registration>, stays_open: bool) {
         if !registration.is_active.replace(false) {
             return;
@@ -267,8 +268,8 @@ impl Selector {
         if remembered {
             self.enqueue(registration);
         } else if wanted != 0 {
-            // The system reports current conditions again, and reports an error at once if the descriptor is no longer
-            // the one that was added.
+            // The system reports current conditions again, and reports an error at once if the number no longer refers
+            // to the descriptor that was added.
             return self.set_system_interest(registration, wanted);
         }
         Ok(())

@@ -94,7 +94,7 @@ impl Set {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// The watcher handles the signals. If one of [`USER_SIGNALS`] arrives again before the watcher has taken the first
-    /// one, the program is considered to hang and is terminated.
+    /// signal, the program is considered to hang and is terminated.
     Take = 1,
     /// The watcher handles the signals, and none of them ends the process.
     Supervise,
@@ -102,7 +102,7 @@ pub(crate) enum Purpose {
     Hold,
 }
 
-/// A watcher: a set of signals, and the pipe that is readable after one of them has arrived.
+/// A watcher: a set of signals, and the pipe that is readable after one of these signals has arrived.
 pub(crate) struct Signals {
     slot: &'static WatcherSlot,
     wanted: Set,
@@ -299,7 +299,7 @@ mod tests {
         let (interrupt, child) = (Set::of(libc::SIGINT), Set::of(libc::SIGCHLD));
         let wanted = interrupt.with(child);
         let mut signals = Signals::open(wanted, Purpose::Supervise).unwrap();
-        // Without `Supervise`, a second signal would end a process that has not handled the first one.
+        // Without `Supervise`, a second signal would terminate a process that has not handled the first signal.
         interrupt.send().unwrap();
         interrupt.send().unwrap();
         let (caught, from_system) = signals.wait().unwrap();

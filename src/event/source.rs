@@ -128,7 +128,7 @@ impl Source {
         self.update_ready(|_| 0);
     }
 
-    /// Whether the system has reported an error, or that the peer has closed its side.
+    /// Whether the system has reported a closed direction or an error.
     pub(crate) fn end_was_reported(&self) -> bool {
         self.any(Registration::end_was_reported)
     }
@@ -160,8 +160,8 @@ impl Source {
         armed
     }
 
-    /// Removes the source from all selectors, because it is closing or its owner changes. If `stays_open` is true, the
-    /// descriptor stays open, so it is removed from the system's selector as well.
+    /// Removes the source from all selectors, because it is closing or its owner changes. `stays_open` states whether
+    /// the descriptor remains open; if so, it is removed from the system's selector as well.
     pub(crate) fn release(&self, stays_open: bool) {
         let links = std::mem::replace(&mut *self.links.borrow_mut(), Links::None);
         links.each(|link| {

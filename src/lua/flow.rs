@@ -149,7 +149,7 @@ impl<R> Next<R> {
         Next(Action::Rest(first - 1))
     }
 
-    /// Calls the function that was pushed before the last `arguments` values. Then `then` runs, with `kept`. If the
+    /// Calls the function that was pushed before the last `arguments` values. Then `then` runs and gets `kept`. If the
     /// called function raises an error, this function raises it too.
     #[inline]
     pub(crate) fn call(arguments: c_int, then: &'static Continuation, kept: u32) -> Self {
@@ -161,8 +161,8 @@ impl<R> Next<R> {
         Next(Action::Flow(Flow::then(FlowKind::CallUnyieldable, arguments, then, kept)))
     }
 
-    /// Calls the function that was pushed before the last `arguments` values, in protected mode. Then `then` runs, with
-    /// `kept`. It gets `results` results (-1: all of them), or the error after the message handler at index `handler`
+    /// Calls the function that was pushed before the last `arguments` values, in protected mode. Then `then` runs. It
+    /// gets `kept` and `results` results (-1: all of them), or the error after the message handler at index `handler`
     /// (0: no handler) has changed it.
     #[inline]
     pub(crate) fn protected(
@@ -171,20 +171,20 @@ impl<R> Next<R> {
         Next(Action::Flow(Flow::then(FlowKind::Protected, arguments, then, kept).protected(results, handler)))
     }
 
-    /// Runs `then` immediately, with `kept`. Its values are those above index `below`. To push values that allocate,
-    /// see [`Next::pushing`].
+    /// Runs `then` immediately and passes `kept` to it. Its values are those above index `below`. To push values that
+    /// allocate, see [`Next::pushing`].
     #[inline]
     pub(crate) fn step(below: c_int, then: &'static Continuation, kept: u32) -> Self {
         Next(Action::Flow(Flow::then(FlowKind::Step, below, then, kept)))
     }
 
-    /// The coroutine yields the `values` values that were pushed last. When it is resumed, `then` runs, with `kept`.
+    /// The coroutine yields the `values` values that were pushed last. When it is resumed, `then` runs and gets `kept`.
     #[inline]
     pub(crate) fn yields(values: c_int, then: &'static Continuation, kept: u32) -> Self {
         Next(Action::Flow(Flow::then(FlowKind::Yield, values, then, kept)))
     }
 
-    /// The coroutine drops all values and yields none. When it is resumed, `then` runs, with `kept`.
+    /// The coroutine drops all values and yields none. When it is resumed, `then` runs and gets `kept`.
     #[inline]
     pub(crate) fn waits(then: &'static Continuation, kept: u32) -> Self {
         Next(Action::Flow(Flow::then(FlowKind::Wait, 0, then, kept)))

@@ -80,7 +80,7 @@ pub(crate) fn uninstall() {
     *installed = installed.saturating_sub(1);
 }
 
-/// Marks a VM as the one that this thread runs, until the value is dropped.
+/// Marks a VM as running on this thread, until the value is dropped.
 pub(super) struct RunningVm(*const VmContext);
 
 impl RunningVm {
@@ -182,7 +182,7 @@ where
             Ok(Err(fault)) => fault,
             Err(panic) => Fault::panic(panic),
         };
-        // Code that catches the error gets it again. A coroutine that has resumed this one also gets it.
+        // Code that catches the error gets it again. A coroutine that has resumed this coroutine also gets it.
         let again: Option<ffi::lua_Hook> = Some(hook::<F>);
         to.set_hook(again);
         main.set_hook(again);

@@ -51,8 +51,8 @@ pub(super) fn push_tailed<T: Object + Copy>(
 }
 
 /// Pushes a new userdata. It contains the value that `make` returns, followed by `size` bytes, which are 0 until `make`
-/// fills them. If `make` returns `None`, nothing is pushed. `make` runs after all operations that may raise, so the
-/// value is never lost. A panic in `make` is raised as a Lua error. Returns whether the userdata was pushed.
+/// fills them. If `make` returns `None`, nothing is pushed. `make` runs after all operations that can raise an error,
+/// so the value is never lost. A panic in `make` is raised as a Lua error. Returns whether the userdata was pushed.
 #[inline(always)]
 fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut [u8]) -> Option<T>) -> bool {
     const { Slot::<T>::ALIGNMENT_FITS };

@@ -1,4 +1,4 @@
-//! The permission to push values after a step: operations that may run Lua code, allocate and raise.
+//! The permission to push values after a step: operations that can run Lua code, allocate memory and raise errors.
 
 use super::state::{Kind, State, at, deref_to_field, ffi_methods, registry_key};
 use mlua::ffi::{self, lua_State};

@@ -10,7 +10,7 @@ pub(crate) const SCRATCH_SIZE: usize = 64 * 1024;
 thread_local!(static BYTES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) });
 
 /// The first `n` bytes of the thread's buffer, as a string. If a step returns several values, this must be the first
-/// one.
+/// value.
 pub(crate) struct ScratchBytes(pub(crate) usize);
 
 /// Calls `f` with the thread's buffer, which has [`SCRATCH_SIZE`] bytes, or `size` if that is less.

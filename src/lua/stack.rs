@@ -35,7 +35,7 @@ impl Stack {
         Stack { raw, room, start_height: -1, collector_paused: false, vm_ref: Cell::new(VmRef::UNKNOWN) }
     }
 
-    /// Returns a second reference to this stack, for reading values while this one is borrowed.
+    /// Returns a second reference to this stack, for reading values while this reference is borrowed.
     pub(super) fn alias(&self) -> Stack {
         Stack { raw: self.raw.reborrow(), vm_ref: self.vm_ref.clone(), ..*self }
     }

@@ -387,7 +387,8 @@ impl State {
         pub(super) fn push_registered[mut](key: *const c_void) -> Kind =
             |state| Kind::of(ffi::lua_rawgeti(state, ffi::LUA_REGISTRYINDEX, registry_key(key)));
 
-        /// Pushes the metatable of the value at `index`; nothing if it has none. Returns whether it has one.
+        /// Pushes the metatable of the value at `index`. If the value has no metatable, pushes nothing and returns
+        /// false.
         pub(super) fn push_metatable[mut](index: c_int) -> bool =
             |state| ffi::lua_getmetatable(state, at(index)) != 0;
 

@@ -158,7 +158,7 @@ fn handle_fault(to: &mut Pusher<'_>, fault: Fault, height: c_int) -> Option<Flow
         Err(fault) => fault,
     };
     let Some(index) = fault.conversion() else { fault.raise(to) };
-    // The conversion may raise, so the fault is dropped first.
+    // The conversion can raise an error, so the fault is dropped first.
     drop(fault);
     to.drop_to(height);
     to.convert(index);

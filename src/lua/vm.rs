@@ -211,9 +211,9 @@ impl<T: Send + 'static> Vm<T> {
     /// only [`Vm::close`] may be called. `Err` contains the error message.
     pub(crate) fn run_last(&mut self, function: Function) -> Result<(), String> {
         let mut last = self.push_coroutine()?;
-        // The new coroutine replaces the main one on the main state, because an idle main state contains one coroutine
-        // only, see `threads`. The main coroutine is moved below the first frame of the new one, where no program can
-        // reach it.
+        // The new coroutine replaces the main function's coroutine on the main state, because an idle main state
+        // contains only one coroutine, see `threads`. The main function's coroutine is moved below the first frame of
+        // the new coroutine, where no program can reach it.
         let mut main_state = self.main_state();
         main_state.push_copy(1);
         main_state.move_to(&mut last, 1);

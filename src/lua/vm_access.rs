@@ -55,8 +55,8 @@ impl Call<'_> {
 /// Starts the collector; see [`Call::start_collector`].
 pub(super) fn start_from_here(stack: &State) {
     stack.restart_collector();
-    // In Lua 5.5 the collector is generational instead, because the incremental one falls behind when a program creates
-    // mainly objects with finalizers, such as sockets.
+    // In Lua 5.5 the collector is generational instead, because an incremental collector falls behind when a program
+    // creates mainly objects with finalizers, such as sockets.
     #[cfg(not(feature = "lua55"))]
     stack.add_debt(-stack.kibibytes());
 }

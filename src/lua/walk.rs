@@ -40,8 +40,8 @@ pub(crate) enum Read<'w> {
     Other(Kind),
 }
 
-/// A walk over values for the step with the stack `of`. When the guard is dropped, even because of a panic, it records
-/// in `of` whether the collector is stopped.
+/// A walk for the step whose stack is `of`. When the guard is dropped, even because of a panic, it records in `of`
+/// whether the collector is stopped.
 struct WalkGuard<'a> {
     walk: Walk,
     of: &'a mut Stack,
@@ -216,7 +216,7 @@ impl Pairs<'_> {
     #[inline(always)]
     pub(crate) fn next(&mut self) -> bool {
         let state = self.walk.stack.state;
-        // SAFETY: the key is nil, or one that `lua_next` returned for the same table: only this cursor changes its
+        // SAFETY: the key is nil, or a key that `lua_next` returned for the same table: only this cursor changes its
         // slot, and no code removes a key from the table. The key is on top after the values above it are dropped.
         unsafe {
             if self.begun {

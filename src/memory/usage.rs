@@ -37,8 +37,8 @@ impl Usage {
         self.limit.get()
     }
 
-    /// Sets the limit, in bytes (0: none), and returns the previous one. Memory that is already in use beyond the limit
-    /// stays allocated. Only growing fails, with the error `not enough memory`.
+    /// Sets the limit, in bytes (0: none), and returns the previous limit. Memory that is already in use beyond the
+    /// limit stays allocated. Only growing fails, with the error `not enough memory`.
     pub(crate) fn set_limit(&self, limit: usize) -> usize {
         self.limit.replace(limit)
     }

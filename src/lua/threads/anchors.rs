@@ -53,7 +53,7 @@ pub(super) const STORED: i64 = 11;
 pub(super) const MAX_STORED: i64 = 4;
 
 /// The first key of the spare probes for `CYCLE`. Several probes are created at a time, because each creation in the
-/// middle of a step begins a cycle.
+/// middle of a step starts a cycle.
 pub(super) const SPARES: i64 = STORED + MAX_STORED;
 
 pub(super) const MAX_SPARES: i64 = 4;
@@ -221,7 +221,7 @@ impl Anchors {
             anchor_thread.kind(TABLE + 2) == Kind::Userdata
         });
         if let Some(number) = found {
-            // SAFETY: the table was created with room for its first element, and never has another one.
+            // SAFETY: the table was created with room for its first element, and never gets another element.
             unsafe { ffi::lua_rawseti(anchor_thread.state, TABLE + 1, 1) };
             anchor_thread.push_boolean(false);
             put(&mut anchor_thread, number);

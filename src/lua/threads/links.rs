@@ -16,14 +16,14 @@ use std::sync::atomic::Ordering;
 pub(crate) enum Obstacle {
     /// Another library has resumed a coroutine.
     Foreign,
-    /// A coroutine is in a function that cannot yield. 0 is the running coroutine, 1 the one that has resumed it, and
-    /// so on.
+    /// A coroutine is in a function that cannot yield. 0 is the running coroutine, 1 the coroutine that has resumed it,
+    /// and so on.
     Unyieldable(u32),
 }
 
 impl Threads {
-    /// Checks that the running step can yield up to the `resume` of the coroutine `own`. Returns the number of
-    /// programs' calls of `resume` in between.
+    /// Checks that the running step can yield up to the `resume` of the coroutine `own`. Returns how many `resume`
+    /// calls of programs are in between.
     #[inline(always)]
     pub(crate) fn yield_depth(&self, stack: &Stack, own: Coroutine) -> Result<u32, Obstacle> {
         if !stack.is_yieldable() {
@@ -74,7 +74,7 @@ impl Threads {
         })
     }
 
-    /// Returns the coroutine at `depth`: 0 is the running one, 1 the one that has resumed it, and so on.
+    /// Returns the coroutine at `depth`: 0 is the running one, 1 the coroutine that has resumed it, and so on.
     pub(in crate::lua) fn outwards(&self, stack: &Stack, depth: usize) -> Option<*mut lua_State> {
         let outer = self.linked().map(|(from, _)| from.state);
         std::iter::once(stack.state).chain(outer).nth(depth)
