@@ -13,7 +13,8 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// A socket, or another descriptor that is treated as one. Dropping the value closes the descriptor, unless it is lent.
+/// A socket, or another descriptor that is treated as a socket. Dropping the value closes the descriptor, unless it is
+/// lent.
 pub(crate) enum Fd {
     Own(socket2::Socket),
     Lent(ManuallyDrop<socket2::Socket>),
@@ -53,8 +54,8 @@ pub(crate) fn owned(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Returns the descriptor `number`, which belongs to other code. That code must not close it before this value is
-/// dropped.
+/// Returns the descriptor `number`, which belongs to other code. That code must not close the descriptor before the
+/// returned value is dropped.
 ///
 /// # Errors
 /// `EBADF` if the descriptor is not open.

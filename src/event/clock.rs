@@ -3,7 +3,7 @@
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::sync::OnceLock;
 
-/// Returns the nanoseconds of the monotonic clock since the first call in this process.
+/// Returns the time on the monotonic clock since the first call in this process, in nanoseconds.
 #[inline]
 pub(crate) fn monotonic_nanos() -> u64 {
     static ORIGIN: OnceLock<u64> = OnceLock::new();
@@ -12,12 +12,12 @@ pub(crate) fn monotonic_nanos() -> u64 {
     clock().saturating_sub(origin)
 }
 
-/// Like [`monotonic_nanos`], in seconds.
+/// Like [`monotonic_nanos`], but in seconds.
 pub(crate) fn monotonic() -> f64 {
     monotonic_nanos() as f64 / 1e9
 }
 
-/// Returns the seconds since the Unix epoch, from a fast clock that advances a few hundred times a second.
+/// Returns the number of seconds since the Unix epoch, from a fast clock that advances a few hundred times a second.
 pub(crate) fn unix_seconds() -> u64 {
     #[cfg(target_os = "linux")]
     const CLOCK: ClockId = ClockId::RealtimeCoarse;

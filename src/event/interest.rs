@@ -1,6 +1,6 @@
 //! The events that a registration can request, the modes of their delivery, and the kinds of descriptors.
 
-/// Readable; for a listener: a connection waits.
+/// Readable; for a listener: a connection is waiting.
 pub(crate) const READ: u8 = 1;
 /// Writable.
 pub(crate) const WRITE: u8 = 2;
@@ -38,7 +38,7 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// Converts READ and WRITE to an interest of mio. If neither bit is set, requests both.
+/// Converts READ and WRITE to a mio interest. If neither bit is set, requests both.
 pub(super) fn interest(bits: u8) -> mio::Interest {
     match bits & (READ | WRITE) {
         READ => mio::Interest::READABLE,

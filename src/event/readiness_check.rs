@@ -10,7 +10,8 @@ use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
-/// Reports that the peer has closed its sending side. Where poll(2) does not report this, a read does.
+/// The flag for a peer that has closed its sending side. On systems where poll(2) has no such flag, a read reports
+/// this.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const PEER_CLOSED: PollFlags = PollFlags::RDHUP;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -29,9 +30,9 @@ impl ReadinessCheck {
         self.owners.push(owner);
     }
 
-    /// Checks all sources and removes them. Returns the readiness of each source, or `None` for a source that is not
-    /// open. The result is `None` if there are no sources, or if the check fails; the remembered readiness is then
-    /// kept.
+    /// Checks all sources and removes them from the list. Returns the readiness of each source, or `None` for a source
+    /// that is not open. The result is `None` if there are no sources, or if the check fails; the remembered readiness
+    /// is then kept.
     pub(super) fn results(&mut self) -> Option<impl Iterator<Item = Option<u8>> + '_> {
         if self.owners.is_empty() {
             return None;
@@ -62,7 +63,7 @@ fn poll_entry(owner: &dyn AsFd) -> PollFd<'_> {
     PollFd::from_borrowed_fd(owner.as_fd(), PollFlags::IN | PollFlags::OUT | PEER_CLOSED)
 }
 
-/// Calls poll(2) without a wait.
+/// Calls poll(2) without waiting.
 fn poll_now(list: &mut [PollFd<'_>]) -> rustix::io::Result<usize> {
     loop {
         match poll(list, Some(&Timespec::default())) {
@@ -72,7 +73,7 @@ fn poll_now(list: &mut [PollFd<'_>]) -> rustix::io::Result<usize> {
     }
 }
 
-/// Returns the memory of a list, for use by another list. Collecting elements of the same layout allocates nothing.
+/// Empties a list and returns its memory for another list. Collecting elements of the same layout allocates nothing.
 fn emptied<'new>(mut list: Vec<PollFd<'_>>) -> Vec<PollFd<'new>> {
     list.clear();
     list.into_iter().map(|_| unreachable!()).collect()

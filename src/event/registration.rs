@@ -9,7 +9,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::{AsFd, RawFd};
 use std::rc::{Rc, Weak};
 
-/// A weak reference to the owner of a descriptor of lio. The owner closes the descriptor.
+/// A weak reference to the owner of a descriptor that lio owns. The owner closes the descriptor.
 pub(super) type Owner = Weak<dyn AsFd>;
 
 /// The events of all descriptors of one protocol. The protocol's implementation takes them from this list.
@@ -28,16 +28,16 @@ pub(crate) struct Registration {
     /// `None` for a foreign descriptor.
     pub(super) owner: Option<Owner>,
     pub(crate) slot: usize,
-    /// Distinguishes this registration from an earlier one in the same slot.
+    /// Distinguishes this registration from earlier registrations in the same slot.
     pub(crate) generation: u32,
     /// The kind of the descriptor.
     pub(crate) kind: Kind,
     pub(crate) mode: Cell<Mode>,
-    /// The requested bits.
+    /// The requested event bits.
     pub(crate) requested: Cell<u8>,
     /// The remembered readiness.
     pub(crate) ready: Cell<u8>,
-    /// READ and WRITE as requested from the system.
+    /// The READ and WRITE bits that are requested from the system.
     pub(crate) system_interest: Cell<u8>,
     /// Whether the descriptor is registered with the system.
     pub(crate) in_system: Cell<bool>,
@@ -71,12 +71,12 @@ impl Registration {
         }
     }
 
-    /// Whether lio owns the descriptor, so that its calls report when they would block.
+    /// Whether lio owns the descriptor, so that calls on the descriptor report when they would block.
     pub(crate) fn is_own(&self) -> bool {
         self.kind != Kind::Foreign
     }
 
-    /// Whether its events are delivered at each wait while the condition persists.
+    /// Whether events are delivered at each wait while the condition persists.
     pub(crate) fn is_level(&self) -> bool {
         matches!(self.mode.get(), Mode::Level | Mode::Epoll)
     }
@@ -110,8 +110,8 @@ impl Registration {
         self.ready.get() & requested
     }
 
-    /// Whether the end of a direction, or an error, was reported. If so, the descriptor stays ready even after a short
-    /// read.
+    /// Whether the system has reported a closed direction or an error. If so, the descriptor stays ready even after a
+    /// short read.
     pub(crate) fn end_was_reported(&self) -> bool {
         self.ready.get() & (CLOSED | HANG_UP | ERROR) != 0
     }

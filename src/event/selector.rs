@@ -63,13 +63,13 @@ impl Selector {
         }))
     }
 
-    /// The number of registrations.
+    /// Returns the number of registrations.
     pub(crate) fn count(&self) -> usize {
         self.table.borrow().len() - self.released.borrow().len()
     }
 
-    /// Whether no registration requests an event. The check is fast, because the first registration usually requests
-    /// one.
+    /// Whether no registration requests an event. The check is fast, because the first registration usually requests an
+    /// event.
     pub(crate) fn has_no_requests(&self) -> bool {
         let table = self.table.borrow();
         !table.iter().any(|(_, registration)| registration.is_active.get() && registration.requested.get() != 0)
@@ -79,7 +79,7 @@ impl Selector {
         self.waker.borrow().is_some()
     }
 
-    /// Returns the waker, for any thread. It is created at its first use.
+    /// Returns the waker, which any thread can use. The waker is created at first use.
     pub(crate) fn waker(&self) -> io::Result<Arc<Waker>> {
         if let Some(waker) = &*self.waker.borrow() {
             return Ok(waker.clone());
@@ -119,8 +119,8 @@ impl Selector {
         Ok(self.insert(entry, generation, requested, mode, system_interest))
     }
 
-    /// Registers a new descriptor. The system gets the descriptor at the first request, because many connections are
-    /// closed before a request.
+    /// Registers a new descriptor. The descriptor is registered with the system at the first request, because many
+    /// connections are closed before a request.
     pub(super) fn register_later(&self, entry: Entry, mode: Mode) -> Rc<Registration> {
         let generation = self.next_generation();
         self.insert(entry, generation, 0, mode, 0)
@@ -138,8 +138,8 @@ impl Selector {
         })
     }
 
-    /// Requests `bits` in addition, for one delivery, which may follow immediately. If the system refuses, the
-    /// registration is unchanged, and a later request is possible.
+    /// Requests `bits` in addition, for one delivery, which may follow immediately. If the system refuses, the request
+    /// is undone and can be repeated later. If the descriptor was closed without notice, the registration is removed.
     pub(crate) fn arm(&self, registration: &Rc<Registration>, bits: u8) -> io::Result<()> {
         if registration.try_request(bits) {
             return Ok(());
@@ -187,7 +187,8 @@ impl Selector {
         Ok(())
     }
 
-    /// Removes a registration and its undelivered events. `stays_open` means that the descriptor stays open.
+    /// Removes a registration and its undelivered events. `stays_open` states whether the descriptor remains open
+    /// afterwards.
     pub(crate) fn remove(&self, registration: &Rc<Registration>, stays_open: bool) {
         if !registration.is_active.replace(false) {
             return;
@@ -267,8 +268,8 @@ impl Selector {
         if remembered {
             self.enqueue(registration);
         } else if wanted != 0 {
-            // The system reports current conditions again, and reports an error at once if the descriptor is no longer
-            // the one that was added.
+            // The system reports current conditions again, and reports an error at once if the number no longer refers
+            // to the descriptor that was added.
             return self.set_system_interest(registration, wanted);
         }
         Ok(())

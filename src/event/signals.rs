@@ -1,8 +1,8 @@
 //! Signals, which make a pipe readable. Used by loops that stop gracefully and by the supervisor of `lio --watch`.
 //!
 //! The handler only sets atomic bits and writes one byte, which is async-signal-safe (signal-safety(7)). The
-//! disposition set by the host is restored when the last watcher of a signal is closed. The crates for signals keep
-//! their handlers, so none of them is used here.
+//! disposition set by the host is restored when the last watcher of a signal is closed. The existing crates for signals
+//! never remove their handlers, so none of them is used here.
 #![allow(unsafe_code)]
 
 use super::adopt;
@@ -37,7 +37,7 @@ const NAMES: &[(&str, c_int)] = &[
 ];
 
 /// The signals that a user sends from a terminal. If one of them is sent again before the program has handled it, the
-/// program is ended. SIGTERM and SIGHUP are not in the list, because a service manager may repeat them while the
+/// program is terminated. SIGTERM and SIGHUP are not in the list, because a service manager may repeat them while the
 /// program is only busy.
 const USER_SIGNALS: [c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
 
@@ -94,15 +94,15 @@ impl Set {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// The watcher handles the signals. If one of [`USER_SIGNALS`] arrives again before the watcher has taken the first
-    /// one, the program is considered to hang and is ended.
+    /// signal, the program is considered to hang and is terminated.
     Take = 1,
     /// The watcher handles the signals, and none of them ends the process.
     Supervise,
-    /// The watcher stores the signals for other watchers that are opened before it is closed.
+    /// The watcher stores the signals for other watchers that are opened before this watcher is closed.
     Hold,
 }
 
-/// A watcher: a set of signals, and the pipe that is readable after one of them has arrived.
+/// A watcher: a set of signals, and the pipe that is readable after one of these signals has arrived.
 pub(crate) struct Signals {
     slot: &'static WatcherSlot,
     wanted: Set,
@@ -145,8 +145,8 @@ impl Signals {
         Set(self.slot.caught.swap(0, SeqCst))
     }
 
-    /// Waits for signals. Returns the signals that have arrived, and the subset that was sent by the system. For
-    /// instance, a terminal sends signals to all of its processes.
+    /// Waits for signals. Returns the signals that have arrived, and the subset that was sent by the system. A signal
+    /// from the terminal, for instance, is sent by the system.
     pub(crate) fn wait(&mut self) -> io::Result<(Set, Set)> {
         let readable = PollFd::new(&self.reader, PollFlags::IN);
         retry_on_intr(|| poll(&mut [readable.clone()], None))?;
@@ -182,7 +182,7 @@ struct WatcherSlot {
     caught: AtomicU64,
     /// The caught signals that were sent by the system and not by a process.
     from_system: AtomicU64,
-    /// The end of the pipe to write to; -1 without a pipe.
+    /// The write end of the pipe; -1 if there is no pipe.
     pipe: AtomicI32,
     purpose: AtomicU8,
 }
@@ -223,7 +223,7 @@ extern "C" fn on_signal(number: c_int, information: *mut libc::siginfo_t, _: *mu
             continue;
         }
         if before.has(number) && USER_SIGNALS.contains(&number) && slot.is_for(Purpose::Take) {
-            // The loop has not taken the first signal, so it hangs. The second one ends the process.
+            // The loop has not taken the first signal, so it hangs. The second signal terminates the process.
             restore_default(number);
             let _ = Set::of(number).send();
         }
@@ -299,7 +299,7 @@ mod tests {
         let (interrupt, child) = (Set::of(libc::SIGINT), Set::of(libc::SIGCHLD));
         let wanted = interrupt.with(child);
         let mut signals = Signals::open(wanted, Purpose::Supervise).unwrap();
-        // Without `Supervise`, a second signal would end a process that has not handled the first one.
+        // Without `Supervise`, a second signal would terminate a process that has not handled the first signal.
         interrupt.send().unwrap();
         interrupt.send().unwrap();
         let (caught, from_system) = signals.wait().unwrap();

@@ -55,7 +55,7 @@ impl Links {
 }
 
 /// A descriptor owned by lio, and its registrations. The owner has the only lasting reference, so the descriptor is
-/// closed when the owner drops it; registrations have weak references.
+/// closed when the owner drops this reference; registrations have weak references.
 pub(crate) struct Source {
     fd: Fd,
     kind: Kind,
@@ -97,8 +97,8 @@ impl Source {
         Ok(self.link(selector, selector.register(self.entry(), requested, mode)?))
     }
 
-    /// Like [`Source::join`], for a new descriptor. The system gets the descriptor at the first request, because many
-    /// connections are closed before a request.
+    /// Registers a new source like [`Source::join`], but the descriptor is registered with the system at the first
+    /// request, because many connections are closed before a request.
     pub(crate) fn join_later(self: &Rc<Self>, selector: &Rc<Selector>, mode: Mode) -> Rc<Registration> {
         self.link(selector, selector.register_later(self.entry(), mode))
     }
@@ -128,13 +128,13 @@ impl Source {
         self.update_ready(|_| 0);
     }
 
-    /// Whether the system has reported an error, or that the peer has closed its side.
+    /// Whether the system has reported a closed direction or an error.
     pub(crate) fn end_was_reported(&self) -> bool {
         self.any(Registration::end_was_reported)
     }
 
-    /// Whether a read may return data. False after a short read or `EWOULDBLOCK`, until the system reports readiness
-    /// again.
+    /// Whether a read may return data. After a short read or `EWOULDBLOCK`, this is false until the system reports
+    /// readiness again.
     pub(crate) fn may_read(&self) -> bool {
         self.any(|registration| registration.ready.get() & READ != 0)
     }
@@ -160,8 +160,8 @@ impl Source {
         armed
     }
 
-    /// Removes the source from all selectors, because it is closing or changes its owner. `stays_open` means that the
-    /// descriptor stays open, so it must be removed from the system's selector as well.
+    /// Removes the source from all selectors, because it is closing or its owner changes. `stays_open` states whether
+    /// the descriptor remains open; if so, it is removed from the system's selector as well.
     pub(crate) fn release(&self, stays_open: bool) {
         let links = std::mem::replace(&mut *self.links.borrow_mut(), Links::None);
         links.each(|link| {
@@ -210,7 +210,7 @@ impl Source {
     }
 }
 
-/// Like [`Selector::arm`], which is called only if necessary.
+/// Requests `bits` like [`Selector::arm`], but calls that method only if necessary.
 #[inline]
 fn arm(link: &Link, bits: u8) -> io::Result<()> {
     if link.registration.try_request(bits) {

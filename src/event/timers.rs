@@ -1,6 +1,6 @@
 //! Timers ordered by due time: a heap whose entries may be stale.
 //!
-//! A timer that is moved to a later time, or cleared, leaves its heap entry unchanged; the entry is corrected when it
+//! When a timer is cleared or moved to a later time, its heap entry is not changed; the entry is corrected when it
 //! reaches the top. A connection usually postpones its deadline many times, and the timer rarely fires. Postponing
 //! costs no heap operation. Stale entries are removed when they outnumber the timers, so the memory is proportional to
 //! the number of timers and each operation is O(log n) amortized. Timers with the same due time fire in the order in
@@ -44,7 +44,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// The number of timers, set or not.
+    /// Returns the number of timers, set or not.
     pub(crate) fn len(&self) -> usize {
         self.timers.len()
     }
@@ -91,7 +91,8 @@ impl Queue {
         true
     }
 
-    /// Returns the due time of the next timer. To find it, corrects the top entries until the top one is valid.
+    /// Returns the due time of the next timer. To find it, corrects entries at the top of the heap until the top entry
+    /// is valid.
     pub(crate) fn next_due(&mut self) -> Option<u64> {
         loop {
             let Reverse(top) = self.heap.peek()?;

@@ -1,10 +1,11 @@
 //! Waiting, and the batch of registrations that a wait has found ready.
 //!
 //! Invariant: a delivered registration goes to the end of the queue, and each wait asks the system for new events even
-//! if the queue is not empty. So every ready registration has its turn, even if a program takes one event per wait.
+//! if the queue is not empty. So every ready registration is delivered eventually, even if a program takes one event
+//! per wait.
 //!
 //! The cost of a wait is proportional to the number of ready registrations. A wait first finishes the last batch: it
-//! checks remembered readiness again, and re-arms foreign descriptors with delivered events.
+//! checks remembered readiness again, and re-arms foreign descriptors whose events were delivered.
 
 use super::interest::{CLOSED, ERROR, HANG_UP, Kind, Mode, READ, WRITE};
 use super::pause::{self, Pause};
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 
 impl Selector {
     /// Waits until there is an event to deliver, the waker fires, `timeout` has passed, or `interrupted` returns true
-    /// after a signal. Then [`Selector::next`] returns the batch.
+    /// after a signal. After that, [`Selector::next`] returns the registrations of the batch.
     pub(crate) fn wait(&self, timeout: Option<Duration>, mut interrupted: impl FnMut() -> bool) -> io::Result<()> {
         let pending = self.recheck();
         self.rearm()?;
@@ -79,12 +80,12 @@ impl Selector {
         None
     }
 
-    /// Ends the iteration of a batch. The remaining events are delivered with the next batch.
+    /// Ends the iteration over a batch. The remaining events are delivered with the next batch.
     pub(crate) fn end_batch(&self) {
         self.batch.set(0);
     }
 
-    /// Moves the events of the system into the queue. Returns true if the waker fired.
+    /// Moves the system's events into the queue. Returns true if the waker fired.
     fn take_events(&self) -> bool {
         let events = self.events.borrow();
         let mut woken = false;
@@ -161,9 +162,9 @@ impl Selector {
     /// Checks the registrations that the last batch left in the queue. Returns true if events are certain to be
     /// delivered.
     ///
-    /// A level-triggered registration is delivered again only if its condition holds at this moment: a handler may call
-    /// `accept` or `recv` only once per event, and after a spurious event that call would return `false`. Sockets owned
-    /// by lio are checked together with one poll(2); other descriptors are re-armed.
+    /// A level-triggered registration is delivered again only if its condition still holds: a handler may call `accept`
+    /// or `recv` only once per event, and after a spurious event that call would return `false`. Sockets owned by lio
+    /// are checked together with one poll(2); other descriptors are re-armed.
     fn recheck(&self) -> bool {
         let mut ready = self.ready.borrow_mut();
         // Usually the delivered conditions have ended.
@@ -219,8 +220,8 @@ impl Selector {
         }
     }
 
-    /// Re-arms foreign descriptors with delivered events, so that the next poll reports them again. Descriptors that
-    /// the system refuses stay in the list for the next wait, and the error is returned.
+    /// Re-arms foreign descriptors whose events were delivered, so that the next poll reports these events again.
+    /// Descriptors that the system refuses stay in the list for the next wait, and the error is returned.
     fn rearm(&self) -> io::Result<()> {
         if self.rearm.borrow().is_empty() {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Wakers: with a waker, any thread can end a blocked wait of a selector, or its next wait.
+//! Wakers: with a waker, any thread can end the current or the next wait of a selector.
 //!
-//! Many wakes in a row cost one system call: a waker writes only if the selector has received its last write. Handles
-//! are numbers in a process-wide table, so an invalid handle is an error and never an invalid pointer. The table is
-//! locked when a handle is created or resolved, not by a wake.
+//! Many wakes in a row cost one system call: a waker writes only if the selector has received the waker's last write.
+//! Handles are numbers in a process-wide table, so an invalid handle is an error and never an invalid pointer. The
+//! table is locked when a handle is created or resolved, not by a wake.
 
 use rustc_hash::FxHashMap;
 use std::io;
@@ -55,7 +55,7 @@ pub(crate) fn handle_of(waker: &Arc<Waker>) -> usize {
     handle
 }
 
-/// Returns the waker of `handle`, if its selector or another reference to it exists.
+/// Returns the waker of `handle`, if its selector or another reference to the waker still exists.
 pub(crate) fn of_handle(handle: usize) -> Option<Arc<Waker>> {
     let guard = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
     let (_, wakers) = guard.as_ref()?;

@@ -1,8 +1,8 @@
 //! The layout of userdata blocks that contain Rust values, and how their type is checked.
 //!
 //! Each block begins with the identity of its type, so a check reads the block's kind, size and first word, without a
-//! lookup. No other userdata can begin with this identity, because Lua code cannot write into a block. A finalizer may
-//! get a value that has already been dropped; the value is refused like one of the wrong type.
+//! lookup. No other userdata can begin with this identity, because Lua code cannot write into a block. A finalizer can
+//! get a value that has already been dropped; such a value is refused like a value of another type.
 
 use super::state::{Key, State, at};
 use mlua::ffi;
@@ -60,7 +60,7 @@ pub(super) struct Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// Lua aligns userdata for its own numbers and pointers only.
+    /// Lua aligns userdata only for its own numbers and pointers.
     pub(super) const ALIGNMENT_FITS: () = assert!(align_of::<Slot<T>>() <= align_of::<f64>());
 }
 
@@ -71,12 +71,12 @@ pub(crate) fn identity_of<T: 'static>(object: &T) -> usize {
 }
 
 impl State {
-    /// Returns the slot of the object at `index`, if it is a `T` that was not dropped, and the size of its block. The
-    /// pointer is valid while the object is reachable, for example from a stack.
+    /// Returns the slot of the object at `index`, if it is a `T` that has not been dropped, and the size of its block.
+    /// The pointer is valid while the object is reachable, for example from a stack.
     #[inline(always)]
     pub(super) fn slot<T: 'static>(&self, index: c_int) -> Option<(*mut Slot<T>, usize)> {
-        // SAFETY: `size` bytes of the block are readable, and its first word, if it is the identity of `T`, proves the
-        // layout. A light userdata has no block, and its length is 0.
+        // SAFETY: `size` bytes of the block are readable, and if its first word is the identity of `T`, it contains a
+        // `Slot<T>`. A light userdata has no block, and its length is 0.
         unsafe {
             let slot: *mut Slot<T> = ffi::lua_touserdata(self.state, at(index)).cast();
             if slot.is_null() {
@@ -87,8 +87,8 @@ impl State {
         }
     }
 
-    /// Returns a pointer to the object at `index`, if it is a `T` that was not dropped. The pointer is valid as long as
-    /// the one from [`State::slot`].
+    /// Returns a pointer to the object at `index`, if it is a `T` that has not been dropped. The pointer is valid as
+    /// long as the pointer from [`State::slot`].
     #[inline(always)]
     pub(super) fn find<T: 'static>(&self, index: c_int) -> Option<*mut T> {
         let (slot, _) = self.slot::<T>(index)?;
@@ -96,7 +96,7 @@ impl State {
     }
 
     /// Returns pointers to the object at `index` and to the bytes after it. The bytes were written when the object was
-    /// created and never change. Both pointers are valid as long as the one from [`State::slot`].
+    /// created and never change. Both pointers are valid as long as the pointer from [`State::slot`].
     pub(super) fn tail<T: 'static>(&self, index: c_int) -> Option<(*const T, *const [u8])> {
         let (slot, size) = self.slot::<T>(index)?;
         let value = slot.wrapping_byte_add(offset_of!(Slot<T>, value)).cast();

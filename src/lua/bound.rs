@@ -5,9 +5,9 @@ use super::pusher::Pusher;
 use super::returns::Push;
 use std::ffi::c_int;
 
-/// A table of functions that share an upvalue, the value at the index `upvalue`. It is the table at the index `table`,
-/// or a new one. First, the fields of the table at the index `copied`, if given, are copied to it; then the functions
-/// are added. All indexes are those of the calling function's stack.
+/// A table of functions that share an upvalue: the value at the index `upvalue`. The functions are added to the table
+/// at the index `table`, or to a new table. Before that, the fields of the table at the index `copied`, if given, are
+/// copied to that table. All indexes are stack indexes of the calling function.
 pub(crate) struct BoundFunctions {
     pub(crate) list: FunctionTable,
     pub(crate) upvalue: c_int,
@@ -45,8 +45,8 @@ impl Push for BoundFunctions {
     }
 }
 
-/// A new table whose `__index` metamethod is the given function. If an index of the calling function's stack is given,
-/// the value there becomes the upvalue.
+/// A new table whose `__index` metamethod is the given function. If a stack index of the calling function is given, the
+/// value at this index becomes the upvalue of the `__index` function.
 pub(crate) struct LazyTable(pub(crate) Function, pub(crate) Option<c_int>);
 
 impl Push for LazyTable {

@@ -30,7 +30,7 @@ impl Push for ModuleWith {
     }
 }
 
-/// A new table with `items` at 1, 2, 3, …, and with `named` under their names.
+/// A new table that contains `items` under the keys 1, 2, 3, …, and `named` under their names.
 pub(crate) struct List<T> {
     pub(crate) items: Vec<T>,
     pub(crate) named: Vec<(&'static str, Value)>,
@@ -44,7 +44,7 @@ impl<T: Push> Push for List<T> {
     }
 }
 
-/// Pushes a new table with `items` at 1, 2, 3, …, and with room for `fields` fields.
+/// Pushes a new table that contains `items` under the keys 1, 2, 3, … and has room for `fields` more fields.
 fn push_items<T: Push>(items: &mut [T], fields: usize, to: &mut Pusher<'_>) {
     to.push_table(items.len() as c_int, fields as c_int);
     for (number, item) in (1..).zip(items) {
@@ -53,7 +53,7 @@ fn push_items<T: Push>(items: &mut [T], fields: usize, to: &mut Pusher<'_>) {
     }
 }
 
-/// Sets these fields in the table on top.
+/// Sets the fields `values` of the table on top of the stack.
 fn set_named<K: Push>(values: &mut [(K, Value)], mut to: Pusher<'_>) {
     for (name, value) in values {
         name.push(to.reborrow());
@@ -83,8 +83,8 @@ closure!(2: A B);
 closure!(3: A B C);
 closure!(4: A B C D);
 
-/// A new table that contains `values`. Their keys are the values of the function's stack from index `first_key` on. The
-/// table has room for `room` other fields. Its metatable is the table at the index `metatable`, if given.
+/// A new table that contains `values`. Their keys are the values on the function's stack from index `first_key` on. The
+/// table has room for `room` more fields. Its metatable is the table at the index `metatable`, if given.
 pub(crate) struct Record<V> {
     pub(crate) first_key: c_int,
     pub(crate) values: V,
@@ -115,7 +115,7 @@ macro_rules! record {
 record!(1: A);
 record!(2: A B);
 
-/// A value that may contain other values. For values that are created rarely.
+/// A value that can contain other values. Used for values that are created rarely.
 pub(crate) enum Value {
     Integer(i64),
     Number(f64),
@@ -125,7 +125,7 @@ pub(crate) enum Value {
     Record(Vec<(&'static str, Value)>),
     /// A table like `Record`. If a name occurs several times, its last value is used.
     Map(Vec<(Vec<u8>, Value)>),
-    /// The value at an absolute index of the function's stack.
+    /// The value at an absolute stack index of the function.
     Argument(c_int),
 }
 
@@ -152,7 +152,7 @@ fn push_record<K: Push>(fields: &mut [(K, Value)], mut to: Pusher<'_>) {
     set_named(fields, to);
 }
 
-/// The methods table of a type, for Lua files that add methods.
+/// The table of a type's methods, for Lua files that add methods.
 pub(crate) struct Methods<T>(std::marker::PhantomData<T>);
 
 impl<T: Object> Push for Methods<T> {

@@ -77,7 +77,7 @@ impl Call<'_> {
         Ok((unsafe { &mut *value }, &mut self.stack))
     }
 
-    /// Returns mutable references to the objects at two indexes. It is an error if both are the same object.
+    /// Returns mutable references to the objects at two indexes. Fails if both indexes contain the same object.
     pub(crate) fn object_pair<T: Object, U: Object>(
         &mut self, one: c_int, other: c_int,
     ) -> Result<(&mut T, &mut U), Fault> {

@@ -19,14 +19,14 @@ plain!(Running, false, |_value, to| {
 });
 
 impl Stack {
-    /// Whether the value at `index` is a coroutine that is running, or that has resumed another coroutine and waits for
-    /// it.
+    /// Whether the value at `index` is a coroutine that is running, or that has resumed another coroutine and is
+    /// waiting for it.
     pub(crate) fn is_active(&self, index: c_int) -> bool {
         self.coroutine_at(index).is_some_and(|thread| thread.status() == ffi::LUA_OK && thread.level(0).is_some())
     }
 
     /// Whether a `for` over the iterator at `iterator` is running in the active coroutine at `thread`. A `for` keeps
-    /// its iterator in an unnamed variable, which exists as long as the loop.
+    /// its iterator in an unnamed variable, which exists as long as the loop runs.
     #[cold]
     pub(crate) fn is_iterating(&self, thread: c_int, iterator: c_int) -> bool {
         if !self.is_active(thread) {
@@ -48,7 +48,7 @@ impl Stack {
                     (!name.is_null()).then(|| CStr::from_ptr(name).to_bytes())
                 };
                 let Some(name) = name else { break };
-                // Without debug information, these variables have the name of any stack value: `(temporary)`.
+                // Without debug information, Lua names every stack value `(temporary)`, including these variables.
                 if thread.pop_identity() == iterator && matches!(name, b"(for state)" | b"(temporary)") {
                     return true;
                 }

@@ -1,7 +1,7 @@
 //! Builds values from the events of a decoder, one event after the other.
 //!
-//! Between two events no frame of the decoder is left, and its state is stored where a memory error cannot leak it, see
-//! `returns`.
+//! Between two events, none of the decoder's frames is active, and its state is stored where a memory error cannot leak
+//! it, see `returns`.
 
 use super::fault::Fault;
 use super::function::Function;
@@ -22,14 +22,14 @@ pub(crate) enum Event<'e> {
     String(&'e [u8]),
     Light(Light),
     Function(Function),
-    /// The value at an index of the function's stack.
+    /// The value at a stack index of the function.
     Argument(c_int),
     /// A table, whose contents follow.
     Table(Table),
     /// The table that was given this name by an earlier event.
     Named(i64),
-    /// Fills the table that was given this name by an earlier event. This event adds no value, and is not allowed
-    /// inside a table.
+    /// Fills the table that was given this name by an earlier event. This event does not add a value, and is not
+    /// allowed inside a table.
     Content(i64, Table),
     /// No value follows.
     End,
@@ -37,17 +37,17 @@ pub(crate) enum Event<'e> {
     Malformed(&'static str),
 }
 
-/// A table. First `items` values follow, for the keys from 1 on; a nil leaves its key out. Then, if `pairs` is set,
-/// keys and values follow until a key is nil.
+/// A table. First, `items` values follow, for the keys from 1 on; a key whose value is nil is omitted. Then, if `pairs`
+/// is set, keys and values follow until a key is nil.
 #[derive(Default)]
 pub(crate) struct Table {
     pub(crate) items: u64,
     pub(crate) pairs: bool,
-    /// The room to allocate beforehand, for items and for pairs.
+    /// The numbers of items and of pairs to allocate room for when the table is created.
     pub(crate) room: (c_int, c_int),
-    /// The names by which later events refer to the table; 0 is not a name.
+    /// The names by which later events refer to the table; 0 means no name.
     pub(crate) names: [i64; 2],
-    /// The index of the metatable; 0 if there is none. A value that is not a table is ignored.
+    /// The stack index of the metatable; 0 if there is none. If the value at this index is not a table, it is ignored.
     pub(crate) metatable: c_int,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Table {
 pub(crate) trait Decoder: 'static {
     /// The name of the call in error messages.
     const CALL: &'static str;
-    /// Returns the next event. `depth` is the number of tables around it.
+    /// Returns the next event. `depth` is the number of tables that enclose the event's value.
     fn next(&mut self, depth: u32) -> Event<'_>;
 }
 
@@ -73,11 +73,11 @@ impl<E: Decoder> Values for Decoded<E> {
 /// Encoded data. Its decoder is created when its values are pushed.
 pub(crate) trait Encoded: 'static {
     type Decoder: Decoder;
-    /// Returns a decoder that begins at the start of the data.
+    /// Returns a decoder that starts at the beginning of the data.
     fn decoder(&self) -> Self::Decoder;
 }
 
-/// The values of encoded data, which itself does not change.
+/// The values of encoded data, decoded when they are pushed. The data itself does not change.
 pub(crate) struct DecodedOnPush<S>(pub(crate) S);
 
 impl<S: Encoded> Values for DecodedOnPush<S> {
@@ -88,22 +88,22 @@ impl<S: Encoded> Values for DecodedOnPush<S> {
     }
 }
 
-/// How deeply tables may be nested.
+/// The maximum nesting depth of tables.
 const MAX_DEPTH: u32 = 200;
 
-/// How many values to reserve room for at a time: for the next 16 values, and for the contents of a table.
+/// The number of stack slots to reserve at a time: enough for the next 16 values and for the contents of a table.
 const ROOM: c_int = 36;
 
-/// Builds values. The frames of its methods own nothing, so a raise skips no destructor.
+/// Builds values. The frames of the methods own nothing, so a raised error skips no destructor.
 struct Builder<'e, E> {
     to: Pusher<'e>,
-    /// The index of the first value, or of the table of named tables once that table exists.
+    /// The stack index of the first value, or of the table of named tables once that table exists.
     base: c_int,
     has_names: bool,
     events: &'e mut E,
 }
 
-/// The product of an event.
+/// The result of an event.
 enum Built {
     /// A value is on top of the stack, and no Lua code has run.
     Plain,
@@ -113,7 +113,7 @@ enum Built {
     NaN,
     /// Nil, which is not pushed.
     Nil,
-    /// No value.
+    /// No value: the event has filled an existing table.
     Content,
     End,
 }
@@ -188,8 +188,8 @@ impl<E: Decoder> Builder<'_, E> {
         }
     }
 
-    /// Builds a table. Each level of nesting takes room for a table and a key. The room that is reserved at depth 0 is
-    /// enough for the first levels.
+    /// Builds a table. Each level of nesting needs stack slots for a table and a key. The room that is reserved at
+    /// depth 0 is enough for the first levels.
     fn table(&mut self, table: &Table, depth: u32) {
         match depth {
             0 => self.reserve(ROOM),
@@ -246,11 +246,11 @@ impl<E: Decoder> Builder<'_, E> {
         }
     }
 
-    /// Gives the table on top this name.
+    /// Gives the table on top of the stack the name `name`.
     fn name(&mut self, name: i64) {
         if !self.has_names {
             self.to.push_table(0, 0);
-            // All values are addressed from the top, so one more value below them changes nothing.
+            // All values are addressed from the top, so another value below them has no effect.
             self.to.insert_top(self.base);
             self.has_names = true;
         }
@@ -262,7 +262,7 @@ impl<E: Decoder> Builder<'_, E> {
         self.to.drop_top();
     }
 
-    /// Pushes the table that has this name.
+    /// Pushes the table that has the name `name`.
     fn push_named(&mut self, name: i64) {
         if self.has_names {
             self.to.push_element(self.base, name);
@@ -287,7 +287,7 @@ impl<E: Decoder> Builder<'_, E> {
         }
     }
 
-    /// Raises an error that names the decoder's call.
+    /// Raises an error whose message starts with the name of the decoder's call.
     #[cold]
     fn fail(&mut self, text: &str) -> ! {
         Fault::message(format_args!("{}: {text}", E::CALL)).raise(&mut self.to)

@@ -8,8 +8,8 @@ use super::returns::{Nil, Pusher};
 use rustix::io::Errno;
 use std::io;
 
-/// The failure of a system call, or of an operation of this library. It is boxed, because most calls succeed and their
-/// results should be small.
+/// The failure of a system call, or of an operation of this library. The contents are boxed, because most calls succeed
+/// and their results should be small.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<(&'static str, Cause)>);
 

@@ -23,22 +23,22 @@ enum Cause {
     Expected(ArgumentPlace, &'static str),
     /// A message, preceded by the position of the calling Lua code.
     Message(String),
-    /// An error value on the stack.
+    /// The error value at this stack index.
     Value(c_int),
-    /// An error value on the stack. If it is a string, the position of the calling Lua code precedes it.
+    /// The error value at this stack index. If it is a string, the position of the calling Lua code precedes it.
     Located(c_int),
     /// No error: the function returns `nil, message, code`.
     Returned(Failure),
-    /// The number at an index has to be converted to a string; then the step runs again.
+    /// The number at this stack index must be converted to a string; then the step runs again.
     Convert(c_int),
 }
 
-/// Which argument is wrong.
+/// Which argument is invalid.
 #[derive(Debug)]
 struct ArgumentPlace {
     index: c_int,
-    /// The call's name, and the number to add to `index` for the caller's count of the arguments. If `None`, both come
-    /// from Lua's debug information.
+    /// The call's name, and the number to add to `index` to get the argument's number as the caller counts. If `None`,
+    /// both come from Lua's debug information.
     call: Option<(&'static str, c_int)>,
 }
 
@@ -69,14 +69,14 @@ impl Fault {
         Fault(Box::new(Cause::Expected(place, what)))
     }
 
-    /// A message, which is preceded by the position of the calling Lua code.
+    /// Returns an error with `message`, which is preceded by the position of the calling Lua code.
     #[cold]
     pub(crate) fn message(message: impl fmt::Display) -> Fault {
         Fault(Box::new(Cause::Message(message.to_string())))
     }
 
-    /// Names the call with the wrong argument where Lua cannot find out its name, for instance for a method that is
-    /// called through another function. `shift` is added to the argument's number.
+    /// Sets the name of the call in the message, for calls whose name Lua cannot find, such as a method that is called
+    /// through another function. `shift` is added to the argument's number.
     #[cold]
     pub(crate) fn in_call(mut self, call: &'static str, shift: c_int) -> Fault {
         if let Cause::Argument(place, _) | Cause::Expected(place, _) = &mut *self.0 {
@@ -94,25 +94,26 @@ impl Fault {
         self
     }
 
-    /// The error value at an index of the stack. If it is a string, the position of the calling Lua code precedes it.
+    /// Returns a fault that raises the value at the stack index `index`. If the value is a string, the position of the
+    /// calling Lua code precedes it.
     #[cold]
     pub(crate) fn located(index: c_int) -> Fault {
         Fault(Box::new(Cause::Located(index)))
     }
 
-    /// The error value at an index of the stack.
+    /// Returns a fault that raises the value at the stack index `index`.
     #[cold]
     pub(crate) fn value(index: c_int) -> Fault {
         Fault(Box::new(Cause::Value(index)))
     }
 
-    /// The step needs the number at `index` as a string.
+    /// Returns a fault that makes the step run again with the number at `index` as a string.
     #[cold]
     pub(super) fn convert(index: c_int) -> Fault {
         Fault(Box::new(Cause::Convert(index)))
     }
 
-    /// Returns the index of the number that has to be converted to a string before the step runs again.
+    /// Returns the stack index of the number that must be converted to a string before the step runs again.
     pub(super) fn conversion(&self) -> Option<c_int> {
         match *self.0 {
             Cause::Convert(index) => Some(index),
@@ -143,12 +144,12 @@ impl Fault {
     /// Raises the fault. While Lua copies the message, the fault is in the store.
     #[cold]
     pub(super) fn raise(self, to: &mut Pusher<'_>) -> ! {
-        // A failure that cannot be returned here is raised with its message.
+        // A failure that cannot be returned here is raised as an error with its message.
         let fault = self.returned();
         let fault = fault.map_or_else(|fault| fault, |failure| Fault::message(failure.message()));
         if !to.has_room(20) {
             drop(fault);
-            // The stack has no room for a message, so Lua raises its own.
+            // The stack has no room for the message, so Lua raises its own error.
             to.need(20, None);
             to.raise_top();
         }
@@ -215,7 +216,7 @@ pub(super) fn panic_message(panic: Box<dyn Any + Send>) -> String {
         .unwrap_or("unknown cause");
     let message = format!("internal error: {what}");
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        // The payload has panicked while it was dropped.
+        // Dropping the payload has panicked.
         std::mem::forget(another);
     }
     message
@@ -231,7 +232,7 @@ fn push_cause(cause: &Cause, mut to: Pusher<'_>) {
     }
 }
 
-/// Pushes `what expected, got …`, about the value at `index`.
+/// Pushes `what expected, got …` for the value at `index`.
 fn push_expected(to: &mut Pusher<'_>, index: c_int, what: &str) {
     // The type is read before anything is pushed: if the argument is missing, the next pushed value would be at its
     // index.

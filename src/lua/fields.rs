@@ -1,5 +1,5 @@
-//! Lua values that an object keeps: fields, with a number from 1 to [`Object::USER_VALUES`], and lists in fields. The
-//! values exist as long as the object, and the collector traverses them, so that cycles are collected.
+//! Lua values that an object keeps: fields, which are numbered from 1 to [`Object::USER_VALUES`], and lists in fields.
+//! The values exist as long as the object, and the collector traverses them, so cycles are collected.
 
 use super::call::Call;
 use super::fault::Fault;
@@ -82,11 +82,11 @@ impl Call<'_> {
             self.push_integer(list.number.into());
             self.push_integer(number as i64);
             self.push_copy(value);
-            // A call with room on the stack does not run the collector.
+            // A call does not run the collector if the stack has room.
             if !self.has_room(40) {
                 return Err(Fault::message("stack overflow"));
             }
-            // Only the creation of a table can run the collector, and restarting a paused collector costs a collection.
+            // Only creating a table can run the collector, and restarting a paused collector costs a collection.
             let status = match kind {
                 Kind::Table => self.call_unhooked(4, 0),
                 _ => self.call_isolated(4, 0),
@@ -99,7 +99,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Replaces the `number`th value of the list in a field of the object at `index` by false.
+    /// Replaces the `number`th value of the list in a field of the object at `index` with false.
     #[inline]
     pub(crate) fn clear_entry<T: Object>(&mut self, index: c_int, list: Field<T>, number: usize) -> Result<(), Fault> {
         self.reserve(3)?;
@@ -109,8 +109,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Pops the value on top, whose type is `kind`. If it is a table that has a value at `number`, replaces that value
-    /// by the one that `push` pushes, without an allocation. Returns whether a value was replaced.
+    /// Pops the value on top, whose type is `kind`. If the value is a table with an element `number`, replaces this
+    /// element with the value that `push` pushes, without an allocation. Returns whether a value was replaced.
     #[inline]
     fn replace_entry(&mut self, kind: Kind, number: usize, push: impl FnOnce(&mut Self)) -> bool {
         if kind != Kind::Table {
@@ -148,7 +148,7 @@ impl<V> StoredInTable<Argument, V> {
 /// The place of a table.
 #[derive(Clone, Copy)]
 pub(crate) enum TableAt {
-    /// At an index of the function's stack.
+    /// At a stack index of the function.
     Index(c_int),
     /// In a field of an object: the index of the object, and the number of the field. The table is created if the field
     /// has none.
@@ -156,7 +156,7 @@ pub(crate) enum TableAt {
 }
 
 impl TableAt {
-    /// In a field of the object at `index`.
+    /// Returns the place of the table in a field of the object at `index`.
     pub(crate) fn field<T: Object>(index: c_int, field: Field<T>) -> TableAt {
         TableAt::Field(index, field.number)
     }

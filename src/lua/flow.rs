@@ -1,5 +1,5 @@
-//! The action after a step: the function ends, calls, or yields. A [`Flow`] is plain data; the core acts on it when no
-//! frame of the step is left.
+//! The action after a step: the function ends, calls another function, or yields. A [`Flow`] is plain data; the core
+//! acts on it after all frames of the step have ended.
 
 use super::pusher::Pusher;
 use super::returns::{Values, with_parked};
@@ -8,18 +8,18 @@ use std::ffi::c_int;
 
 /// The results of a function, or the action after one of its steps.
 pub(crate) trait Returns: Sized + 'static {
-    /// Pushes the values. This may raise, so a value that owns something is in the store meanwhile.
+    /// Pushes the values. This can raise an error, so a value that owns something is in the store meanwhile.
     fn push_results(self, to: Pusher<'_>) -> Flow;
 }
 
-/// The action after a step. It is plain data, because a raise may skip it. It has two words, so that it is returned in
-/// registers: each message that a service handles needs one.
+/// The action after a step. A flow is plain data, because a raised error would skip its destructor. It has two words,
+/// so that it is returned in registers: each message that a service handles needs a flow.
 #[derive(Clone, Copy)]
 pub(crate) struct Flow {
     /// The next step; `None` if the function ends.
     pub(super) then: Option<&'static Continuation>,
-    /// From the highest bit: the number kept for the next step (32 bits), the number of results (2), the index of the
-    /// message handler (7), the kind (3), and a number of values (20).
+    /// From the highest bit down: the number kept for the next step (32 bits), the number of results (2), the stack
+    /// index of the message handler (7), the kind (3), and the number of values (20).
     packed: u64,
 }
 
@@ -66,7 +66,7 @@ impl Flow {
         (kind as u64) << 20 | u64::from((count as u32).min(MAX_COUNT))
     }
 
-    /// Adds the number of results, and the index of the message handler.
+    /// Adds the number of results and the stack index of the message handler to the flow.
     #[inline(always)]
     fn protected(self, results: c_int, handler: c_int) -> Flow {
         assert!(
@@ -123,7 +123,7 @@ pub(crate) struct Next<R = ()>(Action<R>);
 #[derive(Clone, Copy)]
 enum Action<R> {
     Return(R),
-    /// The function ends with this number of pushed values.
+    /// The function ends. Its results are the values that were pushed last; this is their number.
     Pushed(c_int),
     /// The function ends. Its results are the values above this index.
     Rest(c_int),
@@ -149,20 +149,20 @@ impl<R> Next<R> {
         Next(Action::Rest(first - 1))
     }
 
-    /// Calls the function that was pushed before the last `arguments` values. Then `then` runs, with `kept`. If the
+    /// Calls the function that was pushed before the last `arguments` values. Then `then` runs and gets `kept`. If the
     /// called function raises an error, this function raises it too.
     #[inline]
     pub(crate) fn call(arguments: c_int, then: &'static Continuation, kept: u32) -> Self {
         Next(Action::Flow(Flow::then(FlowKind::Call, arguments, then, kept)))
     }
 
-    /// Calls like [`Next::call`], but the called function must not yield: an attempt raises an error in it.
+    /// Calls like [`Next::call`], but the called function must not yield: an attempt to yield raises an error in it.
     pub(crate) fn call_unyieldable(arguments: c_int, then: &'static Continuation, kept: u32) -> Self {
         Next(Action::Flow(Flow::then(FlowKind::CallUnyieldable, arguments, then, kept)))
     }
 
-    /// Calls the function that was pushed before the last `arguments` values, in protected mode. Then `then` runs, with
-    /// `kept`. It gets `results` results (-1: all of them), or the error after the message handler at index `handler`
+    /// Calls the function that was pushed before the last `arguments` values, in protected mode. Then `then` runs. It
+    /// gets `kept` and `results` results (-1: all of them), or the error after the message handler at index `handler`
     /// (0: no handler) has changed it.
     #[inline]
     pub(crate) fn protected(
@@ -171,20 +171,20 @@ impl<R> Next<R> {
         Next(Action::Flow(Flow::then(FlowKind::Protected, arguments, then, kept).protected(results, handler)))
     }
 
-    /// Runs `then` immediately, with `kept`. Its values are those above index `below`. For values that allocate, see
-    /// [`Next::pushing`].
+    /// Runs `then` immediately and passes `kept` to it. Its values are those above index `below`. To push values that
+    /// allocate, see [`Next::pushing`].
     #[inline]
     pub(crate) fn step(below: c_int, then: &'static Continuation, kept: u32) -> Self {
         Next(Action::Flow(Flow::then(FlowKind::Step, below, then, kept)))
     }
 
-    /// The coroutine yields the `values` values that were pushed last. When it is resumed, `then` runs, with `kept`.
+    /// The coroutine yields the `values` values that were pushed last. When it is resumed, `then` runs and gets `kept`.
     #[inline]
     pub(crate) fn yields(values: c_int, then: &'static Continuation, kept: u32) -> Self {
         Next(Action::Flow(Flow::then(FlowKind::Yield, values, then, kept)))
     }
 
-    /// The coroutine drops all values and yields none. When it is resumed, `then` runs, with `kept`.
+    /// The coroutine drops all values and yields none. When it is resumed, `then` runs and gets `kept`.
     #[inline]
     pub(crate) fn waits(then: &'static Continuation, kept: u32) -> Self {
         Next(Action::Flow(Flow::then(FlowKind::Wait, 0, then, kept)))
@@ -192,8 +192,8 @@ impl<R> Next<R> {
 }
 
 impl Next {
-    /// Pushes `values` after the step and before the call or the yield. This is for values that allocate. They are
-    /// arguments, and may include the function to call.
+    /// Pushes `values` after the step and before the call or the yield. This is for values that allocate. The values
+    /// are the arguments, and can include the function to call.
     #[inline]
     pub(crate) fn pushing<V: Values>(self, values: V) -> Pushing<V> {
         let flow = match self.0 {
@@ -205,20 +205,20 @@ impl Next {
     }
 }
 
-/// The input of a step that follows another one.
+/// The input of a step that follows another step.
 #[derive(Clone, Copy)]
 pub(crate) struct Outcome {
     /// Whether the call returned, or the coroutine was resumed. If not, the first value is the error.
     pub(crate) ok: bool,
-    /// The index of the first result, or of the first value that was passed to the resumed coroutine.
+    /// The stack index of the first result, or of the first value that was passed to the resumed coroutine.
     pub(crate) first: c_int,
     /// The number of values on the stack.
     pub(crate) count: c_int,
-    /// The number that the previous step has kept.
+    /// The number that the previous step has kept for this step.
     pub(crate) kept: u32,
 }
 
-/// A step that follows another one; see [`then`](super::step::then).
+/// A step that follows another step; see [`then`](super::step::then).
 pub(crate) struct Continuation {
     /// Lua calls this after a yield.
     pub(super) entry: ffi::lua_KFunction,
@@ -293,7 +293,8 @@ impl<A: Returns, B: Returns> Returns for Either<A, B> {
     }
 }
 
-/// `results! { enum Name { Variant(Results), … } }`: an enum of the different kinds of results that one function has.
+/// `results! { enum Name { Variant(Results), … } }`: an enum of the different kinds of results that one function can
+/// return.
 macro_rules! results {
     ($(#[$doc:meta])* $visibility:vis enum $name:ident {
         $($(#[$about:meta])* $variant:ident($results:ty)),* $(,)?

@@ -18,13 +18,14 @@ pub(crate) struct Frame {
     pub(crate) is_native: bool,
     /// The current position in a Lua function, as `file:line`; `None` if it is not known.
     pub(crate) position: Option<String>,
-    /// The index of the function itself, which was pushed; 0 if it was not, because its coroutine's stack cannot grow.
+    /// The stack index of the function itself, which [`Threads::frame`] pushes; 0 if the function was not pushed,
+    /// because the stack of its coroutine cannot grow.
     pub(crate) function: c_int,
 }
 
 impl Threads {
     /// Returns the active function at `level` (0: the innermost) of a coroutine. `depth` selects the coroutine: 0 is
-    /// the running one, 1 the one that has resumed it, and so on.
+    /// the running one, 1 the coroutine that has resumed it, and so on.
     pub(crate) fn frame(&self, stack: &mut Stack, depth: usize, level: c_int) -> Result<Option<Frame>, Fault> {
         stack.reserve(1)?;
         let Some(thread) = self.outwards(stack, depth) else { return Ok(None) };
@@ -63,7 +64,7 @@ impl Threads {
 }
 
 impl Stack {
-    /// Whether the value at `index` is this function.
+    /// Whether the value at `index` is `function`.
     pub(crate) fn is_function(&self, index: c_int, function: Function) -> bool {
         let found = self.c_function(index);
         found.is_some_and(|found| found as usize == function.address())

@@ -25,8 +25,8 @@ impl Function {
     /// Pushes the function. Its upvalues are the topmost `upvalues` values, which are popped.
     ///
     /// # Safety
-    /// `state` is valid and has a free stack slot, and the upvalues are on its stack. With upvalues, a memory error may
-    /// be raised.
+    /// `state` is valid and has a free stack slot, and the upvalues are on its stack. If there are upvalues, a memory
+    /// error can be raised.
     pub unsafe fn push(self, state: *mut lua_State, upvalues: c_int) {
         // SAFETY: by this method's contract there is a free slot, and the upvalues are on the stack.
         unsafe { ffi::lua_pushcclosure(state, self.0, upvalues) }
@@ -41,8 +41,8 @@ impl Function {
 /// Functions by their names in Lua.
 pub(crate) type FunctionTable = &'static [(&'static CStr, Function)];
 
-/// `functions! { size, read::piece, open = open_folder, touch: TOUCH }`: functions by their names in Lua. A step has
-/// its own name, or the name before `=`. A [`Function`] is given after a colon.
+/// `functions! { size, read::piece, open = open_folder, touch: TOUCH }`: functions by their names in Lua. In Lua, a
+/// step has its Rust name, or the name before `=`. A [`Function`] is given after a colon.
 macro_rules! functions {
     (@ $($name:ident)::+) => { $crate::lua::Function::new($($name)::+) };
     (@ $name:ident = $step:path) => { $crate::lua::Function::new($step) };

@@ -26,8 +26,8 @@ thread_local! {
     static RUNNING: Cell<*const VmContext> = const { Cell::new(ptr::null()) };
 }
 
-/// The number of installations that [`uninstall`] has not undone. Locked while a signal is sent, so that no signal is
-/// sent to a thread that has ended.
+/// The number of [`install`] calls that [`uninstall`] has not undone. Locked while a signal is sent, so that no signal
+/// is sent to a thread that has ended.
 static INSTALLED: Mutex<usize> = Mutex::new(0);
 
 /// A thread that can be interrupted.
@@ -80,7 +80,7 @@ pub(crate) fn uninstall() {
     *installed = installed.saturating_sub(1);
 }
 
-/// Marks a VM as the one that this thread runs, until the value is dropped.
+/// Marks a VM as running on this thread, until the value is dropped.
 pub(super) struct RunningVm(*const VmContext);
 
 impl RunningVm {
@@ -105,9 +105,9 @@ impl Call<'_> {
     }
 }
 
-/// Sets the function that runs when the VM is interrupted, between two instructions of the interrupted function. If it
-/// fails, its error is raised there, and is raised again whenever Lua code catches it. It must not read the values of
-/// the call, which belong to the interrupted function.
+/// Sets the function that runs when the VM is interrupted, between two instructions of the interrupted function. If the
+/// function fails, its error is raised in the interrupted function, and is raised again whenever Lua code catches it.
+/// The function must not read the values of its call, which belong to the interrupted function.
 pub(super) fn on_interrupt<F>(context: &VmContext, _: F)
 where
     F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
@@ -154,7 +154,7 @@ extern "C" fn on_signal(_: c_int) {
     }
 }
 
-/// Returns the coroutines that are interrupted with the main function.
+/// Returns the coroutines that are interrupted together with the main function.
 fn threads(context: &VmContext) -> Option<&Threads> {
     context.threads.get()?.downcast_ref()
 }
@@ -182,7 +182,7 @@ where
             Ok(Err(fault)) => fault,
             Err(panic) => Fault::panic(panic),
         };
-        // Code that catches the error gets it again. A coroutine that has resumed this one also gets it.
+        // Code that catches the error gets it again. A coroutine that has resumed this coroutine also gets it.
         let again: Option<ffi::lua_Hook> = Some(hook::<F>);
         to.set_hook(again);
         main.set_hook(again);

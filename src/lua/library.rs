@@ -2,8 +2,8 @@
 //! files of `lualib/`, which `build.rs` embeds.
 //!
 //! A searcher finds both kinds. It is inserted after the searcher for `package.path`, so that a user's file takes
-//! precedence. An entry point (`luaopen_…`, see `entry_points!`) installs the searcher as well: after one module was
-//! loaded from the shared object on `package.cpath`, the other modules are found.
+//! precedence. An entry point (`luaopen_…`, see `entry_points!`) installs the searcher as well: after one module has
+//! been loaded from the shared object on `package.cpath`, the other modules are found.
 
 use super::call::Call;
 use super::chunk::Chunk;
@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 use std::ffi::{CStr, c_int};
 use std::sync::{Mutex, PoisonError};
 
-/// The modules that the crate builds in.
+/// The crate's built-in modules.
 pub(crate) trait Library: 'static {
     /// Native modules, by name.
     const NATIVES: &'static [(&'static str, Function)];
@@ -80,8 +80,8 @@ pub(crate) fn open_embedded(name: &'static str) -> Result<ChunkCall, Fault> {
 /// start thousands of them.
 pub(crate) const OPEN_COMPILED: Function = Function::new(open_compiled);
 
-/// Opens the part of the standard debug library that this library uses, for programs that do not load it. The functions
-/// in it only read.
+/// Opens the part of the standard debug library that this library uses, for programs that do not load that library. The
+/// functions in this part only read.
 pub(crate) const OPEN_DEBUG: Function = Function::new(|_: &mut Call<'_>| Ok(ReadOnlyDebug));
 
 /// The place of a searcher in `package.searchers`.
@@ -97,7 +97,7 @@ pub(crate) enum SearcherPosition {
 }
 
 /// Returns a function that makes the library `L` loadable in the VM of a program. Call it after the standard library
-/// was loaded.
+/// has been loaded.
 pub(crate) const fn install_in_program<L: Library>() -> Function {
     Function::native(|mut to| {
         install::<L>(&mut to, SearcherPosition::BehindPath);
@@ -277,7 +277,7 @@ fn insert_searcher(to: &mut Pusher<'_>, searcher: Function, position: SearcherPo
     to.get_top(top + 1);
     to.push_string(b"searchers");
     to.get_top(top + 2);
-    // A host without `package` has its own loader, which must find the built-in modules.
+    // A host program without `package` has its own loader, which must find the built-in modules.
     if to.kind(top + 3) == Kind::Table {
         let count = to.raw_length(top + 3) as i64;
         let position = match position {

@@ -2,8 +2,8 @@
 //!
 //! A function that Lua calls is `fn(&mut Call) -> Result<R, Fault>`. It runs as a *step*: it reads its arguments, works
 //! in Rust, and returns either the results for Lua or what to do next (a call, a wait) and which step follows. The core
-//! acts on that result after the step has returned and its locals are dropped. This gives the rules that let all other
-//! code do without `unsafe`:
+//! acts on that result after the step has returned and its locals are dropped. This guarantees the following rules, so
+//! the other code needs no `unsafe`:
 //!
 //! - No Lua code runs during a step: no finalizer, no metamethod, no other call on the same object. Therefore a step
 //!   may borrow an object's value mutably. An operation that allocates Lua memory in the middle of a step pauses the
@@ -20,17 +20,17 @@
 //! | `call` | a call from Lua, and the objects among its values |
 //! | `stack` | the values of a call |
 //! | `state` | stack operations that run no Lua code, allocate nothing and raise nothing |
-//! | `pusher` | stack operations that may do all three, allowed after a step only |
+//! | `pusher` | stack operations that can do all three, allowed only after a step |
 //! | `returns` | values that a step returns to Lua |
 //! | `new` | new objects, and bytes that an object gives to Lua |
 //! | `store` | values that the core keeps for a VM |
-//! | `registry` | the entries that the core makes in each VM's registry |
+//! | `registry` | the entries that the core creates in each VM's registry |
 //! | `failure` | failures that a function returns |
 //! | `fault` | errors that a step raises |
 //! | `build` | tables, modules, functions with upvalues |
 //! | `bound` | tables of functions with a common upvalue |
 //! | `standard_file` | the standard library's files |
-//! | `values` | values without allocation, on the stack and in tables |
+//! | `values` | values that need no allocation, on the stack and in tables |
 //! | `walk` | reading tables to any depth |
 //! | `events` | values that are built from the events of a decoder |
 //! | `registered` | values that a VM keeps in its registry |
@@ -44,7 +44,7 @@
 //! | `vm` | VMs that the core creates, with their data and main function |
 //! | `vm_access` | the parts of its VM that a step can access |
 //! | `vm_context` | the Rust data of a VM that the core creates, and how to find it |
-//! | `chunk` | Lua code |
+//! | `chunk` | chunks of Lua code |
 //! | `interrupt` | code that a VM runs at the request of another thread |
 //! | `traceback` | tracebacks of coroutines |
 //! | `warning` | the warnings of a program's VM |

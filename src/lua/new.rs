@@ -32,13 +32,13 @@ pub(crate) trait ByteSource: Object {
 pub(crate) struct BytesOf<T>(c_int, PhantomData<T>);
 
 impl<T: ByteSource> BytesOf<T> {
-    /// The bytes of the object at argument `index`.
+    /// Returns the bytes of the object at argument `index`.
     pub(crate) fn at(index: c_int) -> Self {
         BytesOf(index, PhantomData)
     }
 }
 
-/// A new object. Each of `fields` is set to the value at an index of the function's stack.
+/// A new object. Each of `fields` is set to the value at a stack index of the function.
 pub(crate) struct NewWith<T: Object, const FIELDS: usize> {
     new: New<T>,
     fields: [(Field<T>, c_int); FIELDS],
@@ -51,8 +51,8 @@ impl<T: Object, const FIELDS: usize> NewWith<T, FIELDS> {
     }
 }
 
-/// Creates a tailed object when Lua has allocated memory for it. A finalizer may run between the step and this, so the
-/// data that [`TailedSource::create`] reads may have changed.
+/// Creates a tailed object after Lua has allocated memory for it. A finalizer can run between the step and the
+/// creation, so the data that [`TailedSource::create`] reads may have changed.
 pub(crate) trait TailedSource: 'static {
     type Object: Object + Copy;
     /// Returns the size of the tail in bytes.
@@ -62,14 +62,14 @@ pub(crate) trait TailedSource: 'static {
     fn create(&mut self, bytes: &mut [u8]) -> Option<Self::Object>;
 }
 
-/// The tailed object that `source` creates. Each of `fields` is set to the value at an index of the function's stack.
+/// The tailed object that `source` creates. Each of `fields` is set to the value at a stack index of the function.
 pub(crate) struct NewTailed<S: TailedSource, const FIELDS: usize> {
     pub(crate) source: S,
     pub(crate) fields: [(Field<S::Object>, c_int); FIELDS],
 }
 
-/// An object that creates tailed objects when Lua has allocated memory for them. It works like a [`TailedSource`], but
-/// is not parked in the VM's store, because the factory itself is in Lua's memory.
+/// An object that creates tailed objects after Lua has allocated memory for them. This trait works like a
+/// [`TailedSource`], but the factory is not parked in the VM's store, because it is in Lua's memory.
 pub(crate) trait TailedFactory: Object {
     type Product: Object + Copy;
     /// Returns the size of the tail in bytes.
@@ -78,14 +78,14 @@ pub(crate) trait TailedFactory: Object {
     fn create(&mut self, bytes: &mut [u8]) -> Option<Self::Product>;
 }
 
-/// The tailed object that the factory at the index `factory` creates. Each of `fields` is set to the value at an index
-/// of the function's stack. Pushes nil if there is no longer a factory at the index.
+/// The tailed object that the factory at the index `factory` creates. Each of `fields` is set to the value at a stack
+/// index of the function. Pushes nil if there is no longer a factory at the index.
 pub(crate) struct NewFromFactory<F: TailedFactory, const FIELDS: usize> {
     pub(crate) factory: c_int,
     pub(crate) fields: [(Field<F::Product>, c_int); FIELDS],
 }
 
-/// A part of the tail of the object at an index, as a string. Pushes nil if there is no longer an object at the index.
+/// A part of an object's tail, as a string. Pushes nil if there is no longer an object at the index `object`.
 #[derive(Clone, Copy)]
 pub(crate) struct TailSlice<T> {
     object: c_int,
@@ -104,7 +104,7 @@ impl<T: Object + Copy> TailSlice<T> {
     }
 }
 
-/// A value that is also stored in a field of the object at an index of the function's stack.
+/// A value that is also stored in a field of the object at a stack index of the function.
 pub(crate) struct StoredInField<V, T> {
     pub(crate) value: V,
     pub(crate) object: c_int,

@@ -19,7 +19,7 @@ pub(crate) trait Object: Sized + 'static {
     const NAME: &'static str;
     /// How many user values each object has.
     const USER_VALUES: c_int = 0;
-    /// The methods. `__index` is a table of them; a type without methods has no `__index`.
+    /// The methods. `__index` is the table of these methods; a type without methods has no `__index`.
     const METHODS: FunctionTable = &[];
     /// Metamethods other than `__index`, `__name` and `__gc`.
     const META: FunctionTable = &[];
@@ -51,8 +51,8 @@ pub(super) fn push_tailed<T: Object + Copy>(
 }
 
 /// Pushes a new userdata. It contains the value that `make` returns, followed by `size` bytes, which are 0 until `make`
-/// fills them. If `make` returns `None`, nothing is pushed. `make` runs after all operations that may raise, so the
-/// value is never lost. A panic in `make` is raised. Returns whether the userdata was pushed.
+/// fills them. If `make` returns `None`, nothing is pushed. `make` runs after all operations that can raise an error,
+/// so the value is never lost. A panic in `make` is raised as a Lua error. Returns whether the userdata was pushed.
 #[inline(always)]
 fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut [u8]) -> Option<T>) -> bool {
     const { Slot::<T>::ALIGNMENT_FITS };
@@ -61,7 +61,7 @@ fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut
     let metatable = to.count();
     let metatable_identity = to.identity(metatable);
     let slot: *mut Slot<T> = to.push_block(size_of::<Slot<T>>() + size, T::USER_VALUES).cast();
-    // A finalizer may have run. With the debug library, it may have replaced the metatable on the stack by a value
+    // A finalizer may have run. With the debug library, it may have replaced the metatable on the stack with a value
     // without the type's `__gc`, or removed the block from the stack, so that the block is freed.
     if to.identity(metatable) != metatable_identity || to.identity(metatable + 1) != slot.addr() {
         Fault::message("a finalizer has removed an object").raise(to);
@@ -132,7 +132,8 @@ unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {
     0
 }
 
-/// Runs `run` and returns its result. A panic is raised. The caller owns the result before anything else can raise.
+/// Runs `run` and returns its result. A panic is raised as a Lua error. The caller owns the result before another
+/// operation can raise an error.
 #[inline(always)]
 fn catch_panic<R>(to: &mut Pusher<'_>, run: impl FnOnce() -> R) -> R {
     match catch_unwind(AssertUnwindSafe(run)) {

@@ -33,7 +33,7 @@ impl Call<'_> {
             self.push_copy(index);
         }
         self.push_light((&raw mut value).cast());
-        // The value is in this frame, which a raise cannot skip during the protected call.
+        // The value is in this frame, which an error in the protected call cannot skip.
         let status = self.call_isolated(below + 1, 1);
         self.index_or_error(status)
     }
@@ -47,7 +47,7 @@ impl Call<'_> {
         }
     }
 
-    /// Restarts the collector, which pays its debt here: finalizers run. A step may call this before its end.
+    /// Restarts the collector, which pays its debt here, so finalizers can run. A step can call this before its end.
     #[inline(always)]
     pub(crate) fn resume_collector(&mut self) {
         if self.collector_paused {
@@ -77,7 +77,7 @@ impl Call<'_> {
         self.create(Libraries)
     }
 
-    /// Pushes the module that `require` has loaded under `name`; nil if it has loaded none. Returns the module's index.
+    /// Pushes the module that `require` has loaded under `name`; nil if there is none. Returns the module's index.
     pub(crate) fn loaded(&mut self, name: &'static str) -> Result<c_int, Fault> {
         let libraries = self.loaded_libraries()?;
         self.raw_field(libraries, name)?;
@@ -123,8 +123,8 @@ impl Stack {
     }
 
     ffi_methods! {
-        /// Calls a function like [`Stack::call_isolated`], without stopping the collector: for functions that cannot
-        /// run it.
+        /// Calls a function like [`Stack::call_isolated`], but without stopping the collector. Only for functions that
+        /// cannot run the collector.
         pub(super) fn call_unhooked[mut](arguments: c_int, results: c_int) -> c_int,
             given |stack| { (0..stack.count()).contains(&arguments) } =
             |state| {
@@ -141,7 +141,8 @@ impl Stack {
             };
     }
 
-    /// Stops a running collector until [`Call::resume_collector`]: no finalizer may run in the middle of a step.
+    /// Stops a running collector until [`Call::resume_collector`] is called: no finalizer may run in the middle of a
+    /// step.
     fn pause_collector(&mut self) {
         if !self.collector_paused && self.is_collecting() {
             self.collector_paused = true;
@@ -154,7 +155,7 @@ impl Stack {
         }
     }
 
-    /// Restarts the collector. By the contract of the caller, nothing is in use that a finalizer must not access.
+    /// Restarts the collector. The caller guarantees that nothing is in use that a finalizer must not access.
     #[cold]
     fn end_pause(&mut self) {
         self.collector_paused = false;
@@ -162,12 +163,12 @@ impl Stack {
         if self.is_collecting() {
             return self.add_debt(CREDIT);
         }
-        // The debt starts anew: Lua 5.5 offers nothing else, and Lua 5.4 has no credit under a memory limit.
+        // The debt is reset: Lua 5.5 cannot restore it, and under a memory limit no credit was given.
         self.restart_collector();
     }
 }
 
-/// How far a pause lowers the collector's debt, in KiB: more than a step can allocate.
+/// The amount by which a pause lowers the collector's debt, in KiB: more than a step can allocate.
 #[cfg(not(feature = "lua55"))]
 const CREDIT: c_int = 1 << 30;
 

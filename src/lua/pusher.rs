@@ -1,4 +1,4 @@
-//! The permission to push values after a step: operations that may run Lua code, allocate and raise.
+//! The permission to push values after a step: operations that can run Lua code, allocate memory and raise errors.
 
 use super::state::{Kind, State, at, deref_to_field, ffi_methods, registry_key};
 use mlua::ffi::{self, lua_State};
@@ -7,11 +7,10 @@ use std::marker::PhantomData;
 use std::ptr::{null, null_mut};
 
 /// The permission to push one value, or the results of one step. No frame between here and Lua owns anything, so each
-/// method may raise. There is room for the values that the types of this folder push: five, or more where
-/// [`Pusher::need`] has reserved room.
+/// method can raise an error. The stack has room for five values. A type that pushes more calls [`Pusher::need`] first.
 ///
-/// In each method that allocates, a finalizer may run, which can change any slot with the debug library. Therefore the
-/// value in a slot is checked again wherever Lua would rely on its type.
+/// In each method that allocates, a finalizer can run, which can change any slot with the debug library. Therefore the
+/// value in a slot is checked again wherever Lua would rely on the value's type.
 pub(crate) struct Pusher<'p> {
     raw: State,
     lifetime: PhantomData<&'p mut ()>,
@@ -43,13 +42,13 @@ impl Pusher<'_> {
         self.state
     }
 
-    /// Returns a pusher for one of several values. It shares the room of this one.
+    /// Returns a pusher for one of several values. Both share the same room.
     #[inline(always)]
     pub(super) fn reborrow(&mut self) -> Pusher<'_> {
         Pusher { raw: self.raw.reborrow(), lifetime: PhantomData }
     }
 
-    /// Pushes a field of the metatable of the value at `index`; nil if there is none.
+    /// Pushes a field of the metatable that the value at `index` has; nil if there is no such field.
     pub(super) fn push_metafield(&mut self, index: c_int, name: &'static CStr) {
         // If there is no such field, `find_metafield` pushes nothing.
         if !self.find_metafield(index, name) {
@@ -135,7 +134,7 @@ impl Pusher<'_> {
         pub(super) fn is_table[](index: c_int) -> bool = |state| ffi::lua_type(state, index) == ffi::LUA_TTABLE;
 
         fn check_argument[mut](index: c_int) = |state| {
-            // A finalizer may have replaced the message by another value.
+            // A finalizer may have replaced the message with another value.
             let is_text = ffi::lua_type(state, -1) == ffi::LUA_TSTRING;
             let text = if is_text { ffi::lua_tostring(state, -1) } else { c"?".as_ptr() };
             ffi::luaL_argerror(state, index, text);
@@ -153,7 +152,7 @@ impl Pusher<'_> {
         pub(super) fn concatenate[mut](count: c_int), given |stack| { (1..=stack.count()).contains(&count) } =
             |state| ffi::lua_concat(state, count);
 
-        /// Calls the function below the topmost `arguments` values. Replaces the function and the arguments by
+        /// Calls the function below the topmost `arguments` values. Replaces the function and the arguments with
         /// `results` results.
         pub(super) fn call[mut](arguments: c_int, results: c_int),
             given |stack| { (0..stack.count()).contains(&arguments) && results >= 0 } =
@@ -174,7 +173,7 @@ impl Pusher<'_> {
         /// Opens Lua's own libraries.
         pub(super) fn open_libraries[mut]() = |state| ffi::luaL_openlibs(state);
 
-        /// Replaces the key on top by the field that the value at `index` has under this key, as Lua code would read
+        /// Replaces the key on top with the field that the value at `index` has under this key, as Lua code would read
         /// it.
         pub(super) fn index[mut](index: c_int) = |state| { ffi::lua_gettable(state, at(index)); };
 
@@ -236,7 +235,7 @@ impl Pusher<'_> {
         pub(super) fn register[mut](key: *const c_void) =
             |state| ffi::lua_rawseti(state, ffi::LUA_REGISTRYINDEX, registry_key(key));
 
-        /// Replaces the key on top by the next key of the table below it, and pushes that key's value. If there is no
+        /// Replaces the key on top with the next key of the table below it, and pushes that key's value. If there is no
         /// next key, returns false, and the key is only popped.
         pub(super) fn next[mut]() -> bool, on -2 = |state| ffi::lua_next(state, -2) != 0;
 

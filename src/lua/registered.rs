@@ -23,7 +23,7 @@ impl RegistryName {
 }
 
 impl Stack {
-    /// Pushes the value that the VM keeps as `name`; nil if there is none. Returns its index.
+    /// Pushes the value that the VM keeps as `name`; nil if there is none. Returns the index of the pushed value.
     pub(crate) fn registered(&mut self, name: &'static RegistryName) -> Result<c_int, Fault> {
         self.reserve(1)?;
         name.push(self);

@@ -1,4 +1,4 @@
-//! The entries that the core makes in the registry of every VM.
+//! The entries that the core creates in the registry of every VM.
 
 use super::block::shared_key;
 use super::call::Call;

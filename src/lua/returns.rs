@@ -7,9 +7,9 @@ use std::mem::ManuallyDrop;
 
 /// One value for Lua. Only this folder defines what each type pushes; bounds in other folders use [`Pushable`].
 pub(crate) trait Push {
-    /// Whether the value may refer to values of the function's stack.
+    /// Whether the value may refer to values on the function's stack.
     const REFERS_TO_STACK: bool = false;
-    /// Pushes the value. This may raise, so the value stays in its place and keeps what it owns.
+    /// Pushes the value. This can raise an error, so the value stays in its place and keeps what it owns.
     fn push(&mut self, to: Pusher<'_>);
 }
 
@@ -60,11 +60,11 @@ fn push_parked<T: 'static, R>(value: T, mut to: Pusher<'_>, push: impl FnOnce(&m
 #[derive(Clone, Copy)]
 pub(crate) struct Nil;
 
-/// The value at an index of the function's stack: one of its arguments, or a value that a step has pushed.
+/// The value at a stack index of the function: an argument, or a value that a step has pushed.
 #[derive(Clone, Copy)]
 pub(crate) struct Argument(pub(crate) c_int);
 
-/// A string of bytes.
+/// A byte string.
 pub(crate) type Bytes = bytes::Bytes;
 
 macro_rules! string {

@@ -1,5 +1,5 @@
 //! The receive buffer of a thread. Received bytes stay in the buffer until they are copied to a Lua string. This string
-//! must be the first value that is pushed: then no other code of the thread runs in between.
+//! must be the first value that is pushed, so that no other code of the thread runs in between.
 
 use super::returns::{Push, Pusher};
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ pub(crate) const SCRATCH_SIZE: usize = 64 * 1024;
 thread_local!(static BYTES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) });
 
 /// The first `n` bytes of the thread's buffer, as a string. If a step returns several values, this must be the first
-/// one.
+/// value.
 pub(crate) struct ScratchBytes(pub(crate) usize);
 
 /// Calls `f` with the thread's buffer, which has [`SCRATCH_SIZE`] bytes, or `size` if that is less.

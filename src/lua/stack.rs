@@ -35,7 +35,7 @@ impl Stack {
         Stack { raw, room, start_height: -1, collector_paused: false, vm_ref: Cell::new(VmRef::UNKNOWN) }
     }
 
-    /// Returns a second reference to this stack, for reading values while this one is borrowed.
+    /// Returns a second reference to this stack, for reading values while this reference is borrowed.
     pub(super) fn alias(&self) -> Stack {
         Stack { raw: self.raw.reborrow(), vm_ref: self.vm_ref.clone(), ..*self }
     }
@@ -55,13 +55,13 @@ impl Stack {
         self.vm_ref().address()
     }
 
-    /// Whether the caller may be running inside a finalizer: the collector is stopped while a finalizer runs. Also true
-    /// if the program has stopped the collector.
+    /// Whether the caller may be running inside a finalizer, which is assumed if the collector is stopped: Lua stops
+    /// the collector while a finalizer runs, but the program can stop it, too.
     pub(crate) fn may_be_finalizer(&self) -> bool {
         !self.collector_paused && !self.is_collecting()
     }
 
-    /// Whether no other function is active in the VM, as when a finalizer runs because the VM closes.
+    /// Whether no other function is active in the VM. This is the case while the VM closes and runs the finalizers.
     pub(super) fn has_no_caller(&mut self) -> Result<bool, Fault> {
         self.reserve(1)?;
         let is_main = self.push_thread();
@@ -96,7 +96,8 @@ impl Stack {
         }
     }
 
-    /// Returns the value at `index` as an integer, which must be in `range`. The error message calls the value `what`.
+    /// Returns the value at `index` as an integer, which must be in `range`. `what` is the name of the value in the
+    /// error message.
     #[inline]
     pub(crate) fn integer_in(&self, index: c_int, range: RangeInclusive<i64>, what: &str) -> Result<i64, Fault> {
         let value = self.integer(index)?;
@@ -114,7 +115,7 @@ impl Stack {
         self.to_number(index).ok_or_else(|| Fault::expected(index, "number"))
     }
 
-    /// Checks that the value at `index` is of type `kind`. The error message calls the type `what`.
+    /// Checks that the value at `index` is of type `kind`. `what` is the name of the type in the error message.
     pub(crate) fn expect(&self, index: c_int, kind: Kind, what: &'static str) -> Result<(), Fault> {
         match self.kind(index) == kind {
             true => Ok(()),
@@ -131,7 +132,7 @@ impl Stack {
     }
 
     /// Returns the bytes of the string at `index`. A number is converted to a string, as everywhere in Lua: the step
-    /// ends with a fault, and after the conversion it runs again from its start. Therefore the first step of a function
+    /// ends with a fault, and after the conversion it runs again from the start. Therefore the first step of a function
     /// must read its strings before it does anything else.
     #[inline]
     pub(crate) fn bytes(&self, index: c_int) -> Result<&[u8], Fault> {

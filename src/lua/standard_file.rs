@@ -1,4 +1,4 @@
-//! Descriptors of the standard library's files. A file is recognized by its metatable. The registry contains the
+//! The descriptors of the standard library's files. A file is recognized by its metatable. The registry contains the
 //! metatable's name as a string, so the metatable is found without an allocation.
 
 use super::stack::Stack;

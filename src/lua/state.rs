@@ -1,7 +1,7 @@
 //! A Lua stack, and the operations on it that run no Lua code, allocate nothing and raise nothing.
 //!
-//! The rest of the core builds on these methods and on those of `pusher`. It has its own `unsafe` only for operations
-//! that these methods do not cover.
+//! The rest of the core builds on these methods and on those of `pusher`. Other files contain `unsafe` only for
+//! operations that these methods do not cover.
 
 use mlua::ffi::{self, lua_State};
 use std::ffi::{c_int, c_void};
@@ -55,8 +55,8 @@ impl Key {
     }
 }
 
-/// A stack in use: that of the running function, or that of a coroutine in the same VM. The stack exists as long as the
-/// `State`. Nothing else changes the stack meanwhile, so a string stays in its place while the `State` is borrowed. A
+/// A stack in use: the stack of the running function, or of a coroutine in the same VM. The stack exists as long as the
+/// `State`. No other code changes the stack meanwhile, so a string stays in its place while the `State` is borrowed. A
 /// caller that pushes a value has reserved room for it: with [`State::has_room`], or in a step with `Stack::reserve`.
 ///
 /// An index is the position of a value, counted from 1 at the bottom, or the pseudo-index of an upvalue. At an index
@@ -154,7 +154,7 @@ impl State {
         }
     }
 
-    /// Returns the address in the light userdata at `index`; `None` if there is another value.
+    /// Returns the address in the light userdata at `index`; `None` if the value is not a light userdata.
     pub(super) fn light_address(&self, index: c_int) -> Option<usize> {
         match self.kind(index) {
             Kind::LightUserdata => Some(self.address(index)),
@@ -206,8 +206,8 @@ impl State {
             |state| (ffi::lua_isinteger(state, at(index)) != 0)
             .then(|| ffi::lua_tointegerx(state, index, null_mut()));
 
-        /// Returns the length of the table or string at `index`, without metamethods; for a userdata its size;
-        /// otherwise 0.
+        /// Returns the length of the table or string at `index`, without metamethods; for a userdata, the size of its
+        /// block; otherwise 0.
         pub(crate) fn raw_length[](index: c_int) -> usize = |state| ffi::lua_rawlen(state, at(index)) as usize;
 
         /// Returns the bytes of the string at `index`; numbers are not converted.
@@ -265,7 +265,7 @@ impl State {
         #[cfg(not(feature = "lua55"))]
         pub(super) fn kibibytes[]() -> c_int = |state| ffi::lua_gc(state, ffi::LUA_GCCOUNT);
 
-        /// Sets the collector to generational mode.
+        /// Switches the collector to generational mode.
         #[cfg(feature = "lua55")]
         pub(super) fn collect_by_generations[]() = |state| { ffi::lua_gc(state, ffi::LUA_GCGEN); };
         #[cfg(not(feature = "lua55"))]
@@ -307,8 +307,8 @@ impl State {
             _ => ffi::lua_pushnil(state),
         };
 
-        /// Replaces the key on top by the value that the table at `index` has under it, without metamethods; by nil if
-        /// there is no table at `index`.
+        /// Replaces the key on top with the value that the table at `index` has under this key, without metamethods;
+        /// with nil if there is no table at `index`.
         pub(super) fn get_top[mut](index: c_int) = |state| match ffi::lua_type(state, at(index)) {
             ffi::LUA_TTABLE => { ffi::lua_rawget(state, index); }
             _ => {
@@ -367,7 +367,7 @@ impl State {
                 ffi::lua_settop(state, index);
             };
 
-        /// Moves the value on top to `index`, and the values from `index` on up by one.
+        /// Moves the value on top to `index`, and moves the values from `index` on up by one.
         pub(super) fn insert_top[mut](index: c_int), given |stack| { (1..=stack.count()).contains(&index) } =
             |state| ffi::lua_rotate(state, index, 1);
 
@@ -387,7 +387,8 @@ impl State {
         pub(super) fn push_registered[mut](key: *const c_void) -> Kind =
             |state| Kind::of(ffi::lua_rawgeti(state, ffi::LUA_REGISTRYINDEX, registry_key(key)));
 
-        /// Pushes the metatable of the value at `index`; nothing if it has none. Returns whether it has one.
+        /// Pushes the metatable of the value at `index`. If the value has no metatable, pushes nothing and returns
+        /// false.
         pub(super) fn push_metatable[mut](index: c_int) -> bool =
             |state| ffi::lua_getmetatable(state, at(index)) != 0;
 

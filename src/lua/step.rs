@@ -24,7 +24,7 @@ impl Function {
 }
 
 impl Function {
-    /// Returns a method that calls `read` with the object and returns its results.
+    /// Returns a method that calls `read` with the object and returns the results of `read`.
     pub(crate) const fn method<T, F, R>(read: F) -> Function
     where
         T: Object,
@@ -34,7 +34,7 @@ impl Function {
         Function::new(move |call: &mut Call<'_>| Ok(read(call.object::<T>(1)?)))
     }
 
-    /// Returns a method that calls `change` with a mutable reference to the object and returns its results.
+    /// Returns a method that calls `change` with a mutable reference to the object and returns the results of `change`.
     pub(crate) const fn method_mut<T, F, R>(change: F) -> Function
     where
         T: Object,
@@ -93,7 +93,8 @@ where
         match step(&mut call) {
             Ok(results) => {
                 drop(call);
-                // The step has ended. Only its results are left, which are parked, so a raise skips no destructor.
+                // The step has ended. Only its results are left, which are parked, so a raised error skips no
+                // destructor.
                 return results.push_results(to);
             }
             Err(fault) => {
@@ -120,7 +121,7 @@ where
         count: to.count(),
         kept: (context >> 32) as u32,
     };
-    // A function begins with room for 20 values. The current values use some of this room.
+    // A function starts with room for 20 values. The current values use some of this room.
     let room = match outcome.count {
         ..=10 => 20 - outcome.count,
         _ if to.has_room(20) => 20,
@@ -157,7 +158,7 @@ fn handle_fault(to: &mut Pusher<'_>, fault: Fault, height: c_int) -> Option<Flow
         Err(fault) => fault,
     };
     let Some(index) = fault.conversion() else { fault.raise(to) };
-    // The conversion may raise, so the fault is dropped first.
+    // The conversion can raise an error, so the fault is dropped first.
     drop(fault);
     to.drop_to(height);
     to.convert(index);
@@ -194,7 +195,7 @@ impl Pusher<'_> {
             arguments: c_int, results: c_int, handler: c_int, context: lua_KContext, entry: Entry
         ) -> c_int = |state| ffi::lua_pcallk(state, arguments, results, handler, context, entry);
 
-        /// Yields the topmost `values` values, which must exist. Where a yield is impossible, Lua raises an error.
+        /// Yields the topmost `values` values, which must exist. If a yield is not possible here, Lua raises an error.
         fn yield_then[mut](values: c_int, context: lua_KContext, entry: Entry) -> c_int =
             |state| ffi::lua_yieldk(state, values, context, entry);
     }
@@ -209,8 +210,7 @@ fn run_flow(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
                 to.shorten(0);
                 return to.yield_then(0, flow.context(0), Some(then.entry));
             }
-            // If there are no values below those of the step, their number need not be computed. This path runs for
-            // each message.
+            // If `count` is 0, it need not be compared with the height of the stack. This path runs for each message.
             FlowKind::Step if flow.count() == 0 => (then.step)(to.reborrow(), ffi::LUA_OK, flow.context(0)),
             FlowKind::Step => {
                 let below = flow.count().min(to.count());
@@ -234,7 +234,8 @@ fn run_calls(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
         let kind = flow.kind();
         let (status, context) = if kind == FlowKind::Protected {
             let context = flow.context(below_function(&mut to, flow.count()));
-            // The debug library may have replaced the message handler. Without a function the error stays as it is.
+            // The debug library may have replaced the message handler. If the handler is no longer a function, the
+            // error is left unchanged.
             let handler = flow.handler();
             let is_usable = handler > 0 && handler <= below(context) && to.kind(handler) == Kind::Function;
             let handler = if is_usable { handler } else { 0 };

@@ -1,4 +1,4 @@
-//! Tests of the core through its API: steps of every shape, driven by Lua code.
+//! Tests of the core through its API: steps of all kinds, called by Lua code.
 
 mod objects;
 mod steps;

@@ -38,7 +38,7 @@ impl Call<'_> {
     /// Returns a traceback of the running coroutine, from `level` on; `None` if there is not enough memory.
     pub(crate) fn traceback(&mut self, level: c_int) -> Option<String> {
         let height = self.count();
-        // The function that pushes the traceback is one more level.
+        // The function that pushes the traceback adds one level.
         let created = self.create(Traceback { message: None, level: level + 1 });
         let text = created.ok().and_then(|index| self.string(index));
         let text = text.map(|bytes| String::from_utf8_lossy(bytes).into_owned());

@@ -21,8 +21,8 @@ pub(crate) trait Plain: Push {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Light(pub(crate) usize);
 
-/// An element of a table: the index of the table on the stack, and the number of the element. It is read without
-/// metamethods, and is nil if there is no table at the index.
+/// An element of a table: the stack index of the table, and the element's integer key. The element is read without
+/// metamethods, and is nil if there is no table at the stack index.
 #[derive(Clone, Copy)]
 pub(crate) struct Element(pub(crate) c_int, pub(crate) i64);
 
@@ -57,7 +57,7 @@ plain!(Function, false, |value, to| to.push_function(value.0));
 plain!(Light, false, |value, to| to.push_light(without_provenance_mut(value.0)));
 
 impl Stack {
-    /// Pushes a value. Returns its index.
+    /// Pushes a value. Returns its stack index.
     #[inline]
     pub(crate) fn push(&mut self, value: impl Plain) -> Result<c_int, Fault> {
         self.reserve(1)?;
@@ -108,8 +108,8 @@ impl Stack {
         Ok(known)
     }
 
-    /// Calls `visit` for each pair of the table at `index`, with the indexes of the key and the value on the stack.
-    /// Stops when `visit` fails.
+    /// Calls `visit` for each pair of the table at `index`, with the stack indexes of the key and the value. Stops when
+    /// `visit` fails.
     pub(crate) fn pairs(
         &mut self, index: c_int, mut visit: impl FnMut(&mut Self, c_int, c_int) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
@@ -141,7 +141,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Returns the light userdata at `index`; `None` if there is another value.
+    /// Returns the light userdata at `index`; `None` if the value is not a light userdata.
     pub(crate) fn light(&self, index: c_int) -> Option<Light> {
         self.light_address(index).map(Light)
     }

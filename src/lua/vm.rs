@@ -92,7 +92,7 @@ impl<T: Send + 'static> Vm<T> {
         Some(vm)
     }
 
-    /// Creates the VM of a program. It behaves like the stock interpreter's, but allocates with mimalloc. With
+    /// Creates the VM of a program. It behaves like the stock interpreter's VM, but allocates with mimalloc. With
     /// `LIO_MALLOC=libc` in the environment, or with the feature `plain_malloc`, all memory comes from malloc(3), which
     /// memory checkers observe.
     #[cfg(feature = "vendored")]
@@ -144,7 +144,7 @@ impl<T: Send + 'static> Vm<T> {
         Some(vm)
     }
 
-    /// The main state.
+    /// Returns the main state.
     fn main_state(&self) -> State {
         let main_state = self.context().main_state.get();
         assert!(!main_state.is_null(), "the VM is closed");
@@ -152,18 +152,18 @@ impl<T: Send + 'static> Vm<T> {
         unsafe { State::new(main_state) }
     }
 
-    /// The coroutine of the main function.
+    /// Returns the coroutine of the main function.
     fn main_coroutine(&self) -> Option<State> {
         self.context().main_coroutine()
     }
 
-    /// The main state, for tests that prepare a VM.
+    /// Returns the main state, for tests that prepare a VM.
     #[cfg(test)]
     pub(crate) fn state(&self) -> *mut lua_State {
         self.context().main_state.get()
     }
 
-    /// The memory that Lua allocates from in this VM.
+    /// Returns the memory that Lua allocates from in this VM.
     pub(crate) fn memory(&self) -> &Memory {
         &self.context().memory
     }
@@ -211,9 +211,9 @@ impl<T: Send + 'static> Vm<T> {
     /// only [`Vm::close`] may be called. `Err` contains the error message.
     pub(crate) fn run_last(&mut self, function: Function) -> Result<(), String> {
         let mut last = self.push_coroutine()?;
-        // The new coroutine replaces the main one on the main state, because an idle main state contains one coroutine
-        // only, see `threads`. The main coroutine is moved below the first frame of the new one, where no program can
-        // reach it.
+        // The new coroutine replaces the main function's coroutine on the main state, because an idle main state
+        // contains only one coroutine, see `threads`. The main function's coroutine is moved below the first frame of
+        // the new coroutine, where no program can reach it.
         let mut main_state = self.main_state();
         main_state.push_copy(1);
         main_state.move_to(&mut last, 1);
@@ -224,8 +224,8 @@ impl<T: Send + 'static> Vm<T> {
         self.run_on_main_coroutine(last, 1)
     }
 
-    /// Pushes a new coroutine on the main state of a service, even above the memory limit. The collector is stopped
-    /// meanwhile: a finalizer that ran on the main state would expose this state to the program.
+    /// Pushes a new coroutine onto the main state of a service, even if this exceeds the memory limit. The collector is
+    /// stopped meanwhile: a finalizer that ran on the main state would expose this state to the program.
     fn push_coroutine(&mut self) -> Result<State, String> {
         let mut main_state = self.main_state();
         let collects = main_state.is_collecting();
@@ -390,7 +390,7 @@ unsafe extern "C-unwind" fn report_panic(state: *mut lua_State) -> c_int {
     0
 }
 
-/// The seed for hashes of strings, which must not be predictable from outside.
+/// Returns a seed for string hashes, which must not be predictable from outside.
 #[cfg(feature = "lua55")]
 fn seed() -> std::ffi::c_uint {
     use std::hash::{BuildHasher, RandomState};

@@ -27,13 +27,14 @@ impl Call<'_> {
     }
 
     /// Starts the collector of a service's VM. The first cycle begins when the VM's memory has doubled, as later cycles
-    /// do by default. The objects that exist now stay, and traversing them would be a tenth of a short service's work.
+    /// do by default. The objects that exist now remain in use, and traversing them would be a tenth of a short
+    /// service's work.
     pub(crate) fn start_collector(&mut self) {
         self.collector_paused = false;
         start_from_here(self);
     }
 
-    /// Stops the collector. Objects that are created afterwards stay.
+    /// Stops the collector. Objects that are created afterwards are not collected.
     pub(crate) fn stop_collector(&mut self) {
         self.resume_collector();
         State::stop_collector(self);
@@ -54,8 +55,8 @@ impl Call<'_> {
 /// Starts the collector; see [`Call::start_collector`].
 pub(super) fn start_from_here(stack: &State) {
     stack.restart_collector();
-    // In Lua 5.5 the collector is generational instead, because the incremental one falls behind when a program creates
-    // mainly objects with finalizers, such as sockets.
+    // In Lua 5.5 the collector is generational instead, because an incremental collector falls behind when a program
+    // creates mainly objects with finalizers, such as sockets.
     #[cfg(not(feature = "lua55"))]
     stack.add_debt(-stack.kibibytes());
 }

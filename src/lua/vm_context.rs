@@ -36,8 +36,8 @@ pub(super) struct VmContext {
 }
 
 impl VmContext {
-    /// Returns the main state of a service's VM if nothing runs on it. Then it contains only the main function's
-    /// coroutine, and no program can reach it.
+    /// Returns the main state of a service's VM if nothing runs on it. In this case, the main state contains only the
+    /// main function's coroutine, and no program can reach it.
     pub(super) fn idle_main_state(&self) -> Option<State> {
         if self.main_coroutine.get().is_null() || self.main_state.get().is_null() {
             return None;
@@ -97,8 +97,8 @@ pub(super) fn data_type_of<T: 'static>() -> u64 {
     type_number::<T>() | 1
 }
 
-/// The VM of a state, or null if not known yet: the context of a VM that the core created, or the address of another
-/// VM's registry with the lowest bit set.
+/// The VM of a state, or null if it is not known yet: the context of a VM that the core created, or the address of
+/// another VM's registry with the lowest bit set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct VmRef(*const VmContext);
 
@@ -167,7 +167,7 @@ fn is_general(allocator: ffi::lua_Alloc) -> bool {
 fn store_in_registry(state: &mut State) -> Option<&'static Store> {
     state.push_registered(shared_key::<Store>());
     let place = state.find::<StoreHandle>(state.count());
-    // SAFETY: the holder is on the stack, and the store that it refers to is never freed.
+    // SAFETY: the handle is on the stack, and the store that it refers to is never freed.
     let store = place.map(|place| unsafe { (*place).0 });
     state.drop_top();
     store

@@ -40,7 +40,8 @@ pub(crate) enum Read<'w> {
     Other(Kind),
 }
 
-/// A walk. When it is dropped, even because of a panic, `of` records whether the collector is stopped.
+/// A walk for the step whose stack is `of`. When the guard is dropped, even because of a panic, it records in `of`
+/// whether the collector is stopped.
 struct WalkGuard<'a> {
     walk: Walk,
     of: &'a mut Stack,
@@ -53,7 +54,7 @@ impl Drop for WalkGuard<'_> {
     }
 }
 
-/// The maximum number of values that are pushed by a cursor, together with the code that reads its values.
+/// The maximum number of values that a cursor and the code that reads its values push together.
 const VALUES_PER_CURSOR: c_int = 6;
 
 impl Stack {
@@ -105,7 +106,7 @@ impl Walk {
     #[inline(always)]
     pub(crate) fn pairs(&mut self, index: c_int) -> Option<Pairs<'_>> {
         let key = self.cursor(index)?;
-        // `lua_next` begins at nil.
+        // `lua_next` starts at nil.
         self.stack.push_nil();
         Some(Pairs { walk: self, table: index, key, begun: false })
     }
@@ -215,7 +216,7 @@ impl Pairs<'_> {
     #[inline(always)]
     pub(crate) fn next(&mut self) -> bool {
         let state = self.walk.stack.state;
-        // SAFETY: the key is nil, or one that `lua_next` returned for the same table: only this cursor changes its
+        // SAFETY: the key is nil, or a key that `lua_next` returned for the same table: only this cursor changes its
         // slot, and no code removes a key from the table. The key is on top after the values above it are dropped.
         unsafe {
             if self.begun {
@@ -226,7 +227,7 @@ impl Pairs<'_> {
         }
     }
 
-    /// Returns the key if it is an integer; otherwise, and after the last pair, `None`.
+    /// Returns the key if it is an integer. Returns `None` otherwise, and after the last pair.
     #[inline(always)]
     pub(crate) fn integer_key(&self) -> Option<i64> {
         self.walk.as_integer(self.key)

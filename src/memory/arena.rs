@@ -2,7 +2,7 @@
 //! Large blocks come from malloc(3). All raw memory is allocated in this file, so it may contain `unsafe`.
 //!
 //! No block has a header: Lua passes the size of each block, which determines whether it is small. Chunks are freed
-//! with the arena. A free block is reused for its own size only.
+//! with the arena. A free block is reused only for blocks of its size; a small VM can also split it.
 
 use super::usage::Usage;
 use std::cell::Cell;
@@ -19,8 +19,8 @@ pub(super) const SMALL: usize = if cfg!(feature = "plain_malloc") { 0 } else { 5
 const GRAIN: usize = 8;
 const CLASSES: usize = SMALL / GRAIN + 1;
 const HEADER: usize = size_of::<Chunk>();
-/// The size of a new chunk is a fixed share of the memory in chunks, so a small VM wastes little memory, and a large VM
-/// needs few chunks.
+/// The size of a new chunk is a fixed share of the memory that is already in chunks, so a small VM wastes little
+/// memory, and a large VM needs few chunks.
 const CHUNK_MIN: usize = 1024;
 const CHUNK_MAX: usize = 32 * 1024;
 const CHUNK_SHARE: usize = 16;
@@ -79,7 +79,8 @@ fn class(size: usize) -> usize {
 impl Memory {
     /// The operation of a Lua allocator. If `block` is null, allocates `new` bytes for an object with the type tag
     /// `old`. If `new` is 0, frees the block. Otherwise changes the size of the block from `old` to `new` bytes.
-    /// Returns the block, or null if the limit or the system refuses. Shrinking a block never fails.
+    /// Returns the block, or null if the limit would be exceeded or the system has no memory. Shrinking a block never
+    /// fails.
     ///
     /// # Safety
     /// `block` is null, or a block of this memory with `old` bytes, which is not used after the call.
@@ -218,10 +219,10 @@ impl Arena {
     /// Shrinks a block in its own memory, because there is no memory for another block.
     ///
     /// # Safety
-    /// As for [`Arena::resize`]. `new` is a smaller size, in another class.
+    /// The conditions of [`Arena::resize`] apply. `new` is a smaller size, in another class.
     unsafe fn shrink_in_place(&self, block: *mut u8, old: usize, new: usize) -> *mut u8 {
         // When the block is freed, it enters the free list of the smaller size, so it needs the alignment of that size.
-        // A block of the system becomes a chunk: it has room for a header and for any small block.
+        // A block from the system becomes a chunk, because it has room for a header and for any small block.
         let is_misaligned = class(new).is_multiple_of(2) && !block.addr().is_multiple_of(16);
         let skipped = if old <= SMALL { usize::from(is_misaligned) * GRAIN } else { HEADER };
         // SAFETY: the block has at least `skipped` bytes more than `new`.
@@ -279,8 +280,9 @@ impl Arena {
         }
     }
 
-    /// Continues to cut from the largest free block that has room for `size` bytes. This happens in small VMs only,
-    /// whose free blocks are often of sizes that they no longer need. A large VM would split blocks that it does need.
+    /// Makes the largest free block with room for `size` bytes the part that blocks are cut from. Returns false if
+    /// there is none. Only small VMs do this, because their free blocks often have sizes that are no longer needed. A
+    /// large VM would split blocks that it still needs.
     fn split_free_block(&self, size: usize) -> bool {
         if self.chunk_bytes.get() > MAX_SPLITTING_SIZE {
             return false;
@@ -289,8 +291,8 @@ impl Arena {
         for class in (least..CLASSES).rev().filter(|class| class.is_multiple_of(2)) {
             let first = self.free[class].get();
             if !first.is_null() {
-                // SAFETY: a free block contains its link. A block whose size is a multiple of 16 begins at such a
-                // multiple, so it also ends at one.
+                // SAFETY: a free block contains its link. A block whose size is a multiple of 16 starts at an address
+                // that is a multiple of 16, and so does its end.
                 unsafe {
                     self.free[class].set((*first).next);
                     self.set_rest(first.cast(), class * GRAIN);
@@ -346,7 +348,8 @@ impl Drop for Arena {
     }
 }
 
-/// Returns a block of the system. It is never too short to become a chunk with one small block.
+/// Allocates a block from the system; returns null if the system has no memory. Each block is large enough to become a
+/// chunk with one small block.
 fn system_block(size: usize) -> *mut u8 {
     #[cfg(test)]
     if super::tests::system_is_exhausted() {
@@ -384,9 +387,9 @@ pub(crate) mod general {
     /// huge pages, the option would cost a small program 5 MiB of unused memory.
     const ARENA_EAGER_COMMIT: c_int = 4;
 
-    /// How many bytes at the end of its heap the C library may keep for the next large blocks. glibc's default is 128
-    /// KiB, which is two messages of 64 KiB; their pages would be requested from the system again and again. glibc sets
-    /// this threshold to twice the size of the largest freed block, up to 64 MiB.
+    /// The maximum number of bytes that the C library may keep at the end of its heap for the next large blocks.
+    /// glibc's default is 128 KiB, the size of two messages of 64 KiB, whose pages would be requested from the system
+    /// again and again. glibc sets this threshold to twice the size of the largest freed block, up to 64 MiB.
     const KEPT: usize = 2 << 20;
 
     /// Prepares both allocators. Call this before the first allocation.
@@ -398,18 +401,18 @@ pub(crate) mod general {
         }
     }
 
-    /// The operation of a Lua allocator, as [`Memory::reallocate`](super::Memory::reallocate). Blocks of up to `SMALL`
-    /// bytes come from mimalloc, larger ones from malloc(3).
+    /// The operation of a Lua allocator, like [`Memory::reallocate`](super::Memory::reallocate). Blocks of up to
+    /// `SMALL` bytes come from mimalloc, larger ones from malloc(3).
     ///
     /// # Safety
-    /// As for [`Memory::reallocate`](super::Memory::reallocate). All calls must have the same `SMALL`.
+    /// The conditions of [`Memory::reallocate`](super::Memory::reallocate) apply. All calls must have the same `SMALL`.
     #[inline(always)]
     pub(crate) unsafe fn reallocate<const SMALL: usize>(block: *mut u8, old: usize, new: usize) -> *mut u8 {
         let block: *mut c_void = block.cast();
         // SAFETY: the size of each block determines which allocator it comes from.
         unsafe {
             if block.is_null() {
-                // For a new block, `old` is the kind of the object. Lua may also free null, with size 0.
+                // For a new block, `old` is the kind of the object. Lua may also free a null block, whose size is 0.
                 return match new {
                     0 => ptr::null_mut(),
                     _ => create::<SMALL>(new).cast(),

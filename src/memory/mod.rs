@@ -4,7 +4,7 @@
 //! | file | topic |
 //! |---|---|
 //! | `arena` | [`Memory`], for VMs of services; [`general`], for the executable's VM (mimalloc and malloc(3)) |
-//! | `usage` | the statistics and the limit of a memory |
+//! | `usage` | the statistics and the limit of a VM's memory |
 
 #[allow(unsafe_code)]
 mod arena;

@@ -13,12 +13,12 @@ thread_local! {
     static EXHAUSTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the system refuses every block; a test switches this on and off.
+/// Whether every allocation from the system fails; a test switches this on and off.
 pub(super) fn system_is_exhausted() -> bool {
     EXHAUSTED.get()
 }
 
-/// A memory and its expected contents: each block with its size and the byte that fills it.
+/// A VM's memory and its expected contents: each block with its size and the byte that fills it.
 struct Model {
     memory: Memory,
     blocks: Vec<(*mut u8, usize, u8)>,
@@ -261,7 +261,7 @@ fn a_vm_counts_its_objects_and_returns_everything() {
 fn a_vm_over_its_limit_gets_an_error_and_continues() {
     let vm = Vm::new();
     vm.memory().set_limit(vm.memory().used() + 100_000);
-    // The code is loaded in one piece, because with all memory in use there is no room for another chunk.
+    // The code is loaded in one piece, because when all memory is in use, there is no memory for another chunk.
     let ran = vm.run(
         "local done, message = pcall(string.rep, 'x', 200000)
         assert(not done and message == 'not enough memory')

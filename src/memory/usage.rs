@@ -9,10 +9,10 @@ pub(crate) const KINDS: usize = 8;
 pub(crate) const KIND_NAMES: [&str; KINDS] =
     ["other", "string", "table", "function", "userdata", "thread", "upvalue", "prototype"];
 
-/// Lua's type tag of strings, the first kind of object. The other kinds follow.
+/// Lua's type tag for strings, the first kind of object. The other kinds follow.
 const FIRST_TAG: usize = 4;
 
-/// The statistics of a memory, and its limit.
+/// The statistics and the limit of a VM's memory.
 #[derive(Default)]
 pub(crate) struct Usage {
     used: Cell<usize>,
@@ -27,7 +27,7 @@ impl Usage {
         self.used.get()
     }
 
-    /// Returns the highest number of bytes that was ever in use.
+    /// Returns the highest number of bytes that were ever in use at the same time.
     pub(crate) fn peak(&self) -> usize {
         self.peak.get()
     }
@@ -37,8 +37,8 @@ impl Usage {
         self.limit.get()
     }
 
-    /// Sets the limit, in bytes (0: none), and returns the previous one. Memory that is in use beyond the limit stays.
-    /// Only growing is refused, with `not enough memory`.
+    /// Sets the limit, in bytes (0: none), and returns the previous limit. Memory that is already in use beyond the
+    /// limit stays allocated. Only growing fails, with the error `not enough memory`.
     pub(crate) fn set_limit(&self, limit: usize) -> usize {
         self.limit.replace(limit)
     }

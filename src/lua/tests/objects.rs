@@ -191,7 +191,7 @@ fn served(call: &mut Call<'_>, outcome: Outcome) -> Result<(i64, Argument), Faul
     Ok((outcome.kept.into(), Argument(outcome.first)))
 }
 
-/// `list(n, note)`: returns a table of `n` objects with the fields `note` and `names`. `names` is a table.
+/// `list(n, note)`: returns a table that contains `n` objects and the fields `note` and `names`. `names` is a table.
 fn list(call: &mut Call<'_>) -> Result<List<New<Counted>>, Fault> {
     let items = (1..=call.integer(1)?).map(|value| New::of(Counted::new(value)));
     let names = Value::List(vec![Value::Name("a"), Value::Integer(2)]);

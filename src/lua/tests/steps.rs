@@ -1,4 +1,4 @@
-//! Steps of every shape, and the actions after them.
+//! Steps of all kinds, and the actions after them.
 
 use super::{SHOW, run, show};
 use crate::lua::{
@@ -129,7 +129,7 @@ fn code(call: &mut Call<'_>) -> Result<Next, Fault> {
 static NAME: RegistryName = RegistryName::new();
 
 /// `named(value)`: makes the VM keep the name `name`. Returns the field `name` of the value's metatable, whether a
-/// query for it had a result before, and whether the field exists.
+/// query for the field had a result before the VM kept the name, and whether the field exists.
 fn named(call: &mut Call<'_>) -> Result<(Argument, bool, bool), Fault> {
     let before = call.walk(|values| values.has_metafield(1, &NAME));
     call.create(Register(&NAME, "name"))?;
@@ -147,8 +147,8 @@ fn litter(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(call.may_be_finalizer())
 }
 
-/// `coroutines(thread, iterator)`: returns whether the coroutine is active, whether it iterates over `iterator`, and
-/// whether it is running.
+/// `coroutines(thread, iterator)`: returns whether the coroutine is active, whether it is in a loop over `iterator`,
+/// and whether it is running.
 fn coroutines(call: &mut Call<'_>) -> Result<(bool, bool, bool), Fault> {
     let running = call.push(Running)?;
     Ok((call.is_active(1), call.is_iterating(1, 2), call.is_same(1, running)))

@@ -25,7 +25,7 @@ fn is_string(call: &mut Call<'_>) -> Result<(bool, Vec<u8>), Fault> {
     Ok((call.kind(1) == Kind::String, text))
 }
 
-/// Returns the sum of the integers in a value. Leaves a table early when its sum reaches 100.
+/// Returns the sum of the integers in a value. Stops reading a table when its sum reaches 100.
 fn sum(values: &mut Walk, index: i32) -> i64 {
     let Some(mut pairs) = values.pairs(index) else {
         return values.as_integer(index).unwrap_or(0);
@@ -80,7 +80,7 @@ fn collect(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(list))
 }
 
-/// Values from characters: `{` and `[` begin tables, `(` begins a table with a name, `)` refers to it, `!` fills it,
+/// Values from characters: `{` and `[` start tables, `(` starts a table with a name, `)` refers to it, `!` fills it,
 /// `-` is nil and ends pairs.
 struct Words(String, usize);
 

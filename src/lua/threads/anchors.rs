@@ -1,36 +1,37 @@
 //! The anchors of a VM: a table, which no program can reach, that keeps coroutines alive.
 //!
-//! The table and a *sentinel* are the only values on the stack of a thread that never runs, the *anchor thread*. No
-//! function of Lua, the debug library included, reads or changes values below a thread's first frame, so no program can
-//! get the table or the sentinel. The table contains the anchor thread. A program can still remove the anchor thread
-//! from the registry, or close it. Then the table and the sentinel become unreachable in the same cycle of the
-//! collector. The sentinel has a finalizer and refers to the table, so the table's contents exist until the finalizer
-//! has run. The finalizer marks the anchors as lost, and from then on no coroutine is used. Hence the invariant that
-//! `places` relies on: *unless the anchors are lost, the contents of the table exist.*
+//! The table and a *sentinel* are the only values on the stack of a thread that never runs, the *anchor thread*. No Lua
+//! function, the debug library included, reads or changes values below a thread's first frame, so no program can get
+//! the table or the sentinel. The table contains the anchor thread. A program can still remove the anchor thread from
+//! the registry, or close it. Then the table and the sentinel become unreachable in the same collector cycle. The
+//! sentinel has a finalizer and refers to the table, so the table's contents exist until the finalizer has run. The
+//! finalizer marks the anchors as lost, and from then on no coroutine is used. Hence the invariant that `places` relies
+//! on: *unless the anchors are lost, the contents of the table exist.*
 //!
-//! In the VM of a service the main state is the anchor thread, since no program can get it. There, the table is on top
-//! of the main function's coroutine, and contains the sentinel, whose finalizer runs when the VM closes.
+//! In the VM of a service the main state is the anchor thread, since no program can get it. Its stack contains the main
+//! function's coroutine, and above it the table, which contains the sentinel. The sentinel's finalizer runs when the VM
+//! closes.
 
 use crate::lua::state::{Kind, State};
 use mlua::ffi::{self, lua_State};
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 
-/// The index of the table on the anchor thread's stack, above one other value.
+/// The index of the table on the anchor thread's stack. One other value is below it.
 pub(super) const TABLE: c_int = 2;
 
 /// The table's key for the anchor thread itself, or for the sentinel.
 pub(super) const ANCHOR_THREAD: i64 = 1;
 
-/// The key of the original `coroutine.close`; the value may be false.
+/// The key of the original `coroutine.close`; the value is false if there was no such C function.
 pub(super) const CLOSE: i64 = 2;
 
 /// The key of a thread for calls; the value is false if no thread is free.
 pub(super) const CALL_THREAD: i64 = 3;
 
-/// The key of a weak table. This table contains a probe at 1 and nothing else, so it never grows or shrinks. When the
-/// probe is no longer there, the collector has ended a cycle. (The probe's finalizer reports that too, unless it could
-/// not run, for instance during a stack overflow.)
+/// The key of a weak table. This table contains a probe under the key 1 and nothing else, so it never grows or shrinks.
+/// When the probe is no longer there, the collector has ended a cycle. (The probe's finalizer also reports the end of
+/// the cycle, unless it could not run, for instance during a stack overflow.)
 pub(super) const CYCLE: i64 = 4;
 
 /// The key of a table with weak values: the guards by place.
@@ -52,7 +53,7 @@ pub(super) const STORED: i64 = 11;
 pub(super) const MAX_STORED: i64 = 4;
 
 /// The first key of the spare probes for `CYCLE`. Several probes are created at a time, because each creation in the
-/// middle of a step begins a cycle.
+/// middle of a step starts a cycle.
 pub(super) const SPARES: i64 = STORED + MAX_STORED;
 
 pub(super) const MAX_SPARES: i64 = 4;
@@ -63,7 +64,7 @@ pub(super) const FIRST: i64 = SPARES + MAX_SPARES;
 pub(super) const RESUME_ERROR_TEXTS: [&CStr; 3] =
     [c"C stack overflow", c"cannot resume non-suspended coroutine", c"cannot resume dead coroutine"];
 
-/// The weak table is checked once in this many checks of the finalizer's flag.
+/// The weak table is checked only at every `FLAG_CHECKS`th check of the finalizer's flag.
 pub(super) const FLAG_CHECKS: u32 = 64;
 
 /// An anchored coroutine: the number of its place. Using a released coroutine panics.
@@ -83,7 +84,7 @@ pub(super) struct Anchors {
     /// The identity of the VM; 0 until there is an anchor thread.
     pub(super) vm: Cell<usize>,
     pub(super) anchor_thread: Cell<Option<AnchorThread>>,
-    /// Whether a probe was finalized since the current cycle began.
+    /// Whether a probe has been finalized since the current cycle began.
     pub(super) ended: Cell<bool>,
     pub(super) checks: Cell<u32>,
 }
@@ -115,8 +116,8 @@ impl Anchors {
         self.vm.get() != 0
     }
 
-    /// Returns the anchor thread, unless a program has resumed or closed it. Its stack is as it was created, with room
-    /// for 18 more values.
+    /// Returns the anchor thread, unless a program has resumed or closed it. Its stack contains only the two original
+    /// values and has room for 18 more.
     #[inline]
     pub(super) fn anchor_thread(&self) -> Option<State> {
         let AnchorThread(anchor_thread) = self.anchor_thread.get()?;
@@ -135,8 +136,8 @@ impl Anchors {
         true
     }
 
-    /// Pops the value on top of a stack of this VM and stores it in the table. `key` must exist already, so nothing is
-    /// allocated.
+    /// Pops the value on top of a stack of this VM and stores it in the table under `key`. The key must exist already,
+    /// so nothing is allocated.
     pub(super) fn set(&self, from: &mut State, key: i64) {
         match self.anchor_thread() {
             Some(mut anchor_thread) => {
@@ -147,8 +148,8 @@ impl Anchors {
         }
     }
 
-    /// Pushes the table itself, for operations that may allocate. No Lua code may run until it is popped. If there is
-    /// no table, pushes nothing and returns false.
+    /// Pushes the table itself, for operations that may allocate. No Lua code may run until the table is popped. If
+    /// there is no table, pushes nothing and returns false.
     pub(super) fn push_table(&self, to: &mut State) -> bool {
         let Some(mut anchor_thread) = self.anchor_thread() else { return false };
         anchor_thread.push_copy(TABLE);
@@ -156,8 +157,8 @@ impl Anchors {
         true
     }
 
-    /// Anchors a coroutine of this VM that is running or resumes another one, at a place that exists in the table.
-    /// Returns false if its stack is full, or the anchors are lost.
+    /// Anchors a coroutine of this VM that is running or has resumed another coroutine, at a place that exists in the
+    /// table. Returns false if the coroutine's stack is full, or if the anchors are lost.
     pub(super) fn anchor(&self, thread: &mut State, co: Coroutine) -> bool {
         let Some(mut anchor_thread) = self.anchor_thread().filter(|_| thread.has_room(1)) else { return false };
         thread.push_thread();
@@ -209,7 +210,7 @@ impl Anchors {
         ended
     }
 
-    /// Starts to observe the next cycle with a spare probe. Returns false if there is no spare probe.
+    /// Starts observing the next cycle with a spare probe. Returns false if there is no spare probe.
     #[cold]
     pub(super) fn begin_cycle(&self) -> bool {
         let Some(mut anchor_thread) = self.anchor_thread() else { return false };
@@ -220,7 +221,7 @@ impl Anchors {
             anchor_thread.kind(TABLE + 2) == Kind::Userdata
         });
         if let Some(number) = found {
-            // SAFETY: the table was created with room for its first element, and never has another one.
+            // SAFETY: the table was created with room for its first element, and never gets another element.
             unsafe { ffi::lua_rawseti(anchor_thread.state, TABLE + 1, 1) };
             anchor_thread.push_boolean(false);
             put(&mut anchor_thread, number);

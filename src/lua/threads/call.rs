@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 impl Threads {
     /// Calls the function below the topmost `arguments` values in protected mode, on a separate Lua thread. Replaces
-    /// the function and its arguments by two results, or by the error. Returns whether the call succeeded.
+    /// the function and its arguments with two results, or with the error. Returns whether the call succeeded.
     #[cold]
     pub(crate) fn call(self: &Rc<Self>, call: &mut Call<'_>, arguments: c_int) -> Result<bool, Fault> {
         let function = call.count() - arguments;
@@ -62,8 +62,8 @@ impl Threads {
         call.create(thread).map(drop)
     }
 
-    /// Closes the coroutine at `index` and its `<close>` variables. Returns true if they raised no error; otherwise
-    /// pushes the error and returns false.
+    /// Closes the coroutine at `index` and its `<close>` variables. Returns true if `coroutine.close` reports no error;
+    /// otherwise pushes the error and returns false.
     #[cold]
     pub(crate) fn close(self: &Rc<Self>, call: &mut Call<'_>, index: c_int) -> Result<bool, Fault> {
         let function = self.push_close(call)?;
@@ -89,8 +89,8 @@ impl Threads {
         self.push_anchored(stack, CLOSE)
     }
 
-    /// Pushes the value that was stored under `number` (0 to 3); false if no value was. Returns the index of the pushed
-    /// value.
+    /// Pushes the value that was stored under `number` (0 to 3); false if no value was stored. Returns the index of the
+    /// pushed value.
     pub(crate) fn push_stored(&self, stack: &mut Stack, number: u8) -> Result<c_int, Fault> {
         self.push_anchored(stack, stored_number(number))
     }

@@ -17,7 +17,7 @@ use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::rc::Rc;
 
-/// The block of the sentinel.
+/// The userdata block of the sentinel (see `anchors`).
 #[derive(Clone, Copy)]
 pub(super) struct Sentinel {
     threads: *const Threads,
@@ -75,13 +75,13 @@ impl Threads {
         result.map(drop)
     }
 
-    /// Whether the collector has ended a cycle since this last returned true.
+    /// Whether the collector has ended a cycle since this method last returned true.
     #[inline]
     pub(crate) fn cycle_has_ended(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
         self.anchors.cycle_has_ended() && self.begin_cycle(call)
     }
 
-    /// Starts to observe the next cycle. Returns false if there is not enough memory.
+    /// Starts observing the next cycle. Returns false if there is not enough memory.
     #[cold]
     pub(super) fn begin_cycle(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
         if self.anchors.begin_cycle() {
@@ -114,7 +114,7 @@ impl Push for CreateAnchors {
             to.push_boolean(false);
             to.set_item(number);
         }
-        // The table contains the anchor thread or the sentinel: the one that has no other reference.
+        // Of the anchor thread and the sentinel, the table contains the value that has no other reference.
         to.push_copy(height + 1);
         to.set_item(ANCHOR_THREAD);
         for (number, text) in (RESUME_ERRORS..).zip(RESUME_ERROR_TEXTS) {
@@ -147,7 +147,7 @@ impl Push for CreateAnchors {
     }
 }
 
-/// Pushes a userdata with `block` as its contents and one user value. Returns its address.
+/// Pushes a userdata with `block` as its contents and one user value. Returns the address of the contents.
 pub(super) fn push_block<T: Copy>(to: &mut Pusher<'_>, block: T) -> *mut T {
     let place: *mut T = to.push_block(size_of::<T>(), 1).cast();
     // SAFETY: the block is large enough, and Lua aligns it for pointers.
@@ -217,14 +217,14 @@ unsafe extern "C-unwind" fn finalize_sentinel(state: *mut lua_State) -> c_int {
 
 /// The operation of [`Threads::create_places`]. Pushes nil.
 ///
-/// Several places are created at a time, because after each allocation in the middle of a step the collector begins a
+/// Several places are created at a time, because after each allocation in the middle of a step the collector starts a
 /// new cycle early.
 pub(super) struct CreatePlaces<'a> {
     pub(super) threads: Rc<Threads>,
     /// The hook of the new coroutines.
     pub(super) hook: Hook,
     pub(super) count: usize,
-    /// Gets the new coroutines; `None` to create free places.
+    /// Receives the new coroutines; `None` to create free places.
     pub(super) coroutines: Option<&'a mut Vec<Coroutine>>,
 }
 

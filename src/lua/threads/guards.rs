@@ -10,8 +10,8 @@ use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 use std::rc::Rc;
 
-/// The block of a guard. When a guard is finalized, no code can wake the task whose own coroutine is `own`. The guard's
-/// user value is a table of the task's coroutines by their places.
+/// The userdata block of a guard. When a guard is finalized, no code can wake the task whose own coroutine is `own`.
+/// The guard's user value is a table of the task's coroutines by their places.
 #[derive(Clone, Copy)]
 pub(super) struct Guard {
     threads: *const Threads,
@@ -20,10 +20,10 @@ pub(super) struct Guard {
 }
 
 impl Threads {
-    /// Keeps the coroutines of a task alive only as long as its token is referenced. `members` are the coroutines, the
-    /// task's own first. The token is the first value in the frame in which `front`, one of them, waits. When the token
-    /// is no longer referenced, [`Threads::take_orphan`] returns the task's own coroutine. Returns false, without an
-    /// effect, if this is impossible.
+    /// Keeps the coroutines of a task alive only as long as its token is referenced. `members` are the task's
+    /// coroutines, its own coroutine first. The token is the first value in the frame in which `front`, one of the
+    /// members, waits. When the token is no longer referenced, [`Threads::take_orphan`] returns the task's own
+    /// coroutine. Returns false, without an effect, if this is impossible.
     #[cold]
     pub(crate) fn weaken(self: &Rc<Self>, call: &mut Call<'_>, members: &[Coroutine], front: Coroutine) -> bool {
         let front = self.other_state(call, front);
@@ -61,8 +61,8 @@ impl Threads {
     }
 }
 
-/// Anchors the coroutines of a guard, and disarms the guard. Its userdata is at `index` of `stack`, which has room for
-/// 4 values. A coroutine is left out if its place now belongs to another coroutine.
+/// Anchors the coroutines of a guard, and disarms the guard. The guard's userdata is at `index` on `stack`, which has
+/// room for 4 more values. A coroutine is left out if its place now belongs to another coroutine.
 unsafe fn restore(guard: *mut Guard, stack: &mut State, index: c_int, anchor_thread: &mut State) {
     // SAFETY: the guard's user value is the table that was created for it, and the anchor thread's table has these
     // places.
@@ -101,7 +101,7 @@ pub(super) struct Weaken<'a> {
 
 impl Push for Weaken<'_> {
     fn push(&mut self, mut to: Pusher<'_>) {
-        // Everything that may raise comes before the first change.
+        // All operations that can raise an error come before the first change.
         to.need(16, None);
         let anchors = &self.threads.anchors;
         let (Some(&own), true) = (self.members.first(), anchors.are_of(to.vm())) else { return to.push_nil() };

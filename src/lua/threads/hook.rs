@@ -1,5 +1,5 @@
-//! The debug hook that a new coroutine gets from its creator. Lua itself does this, but the creator's hooks are off
-//! during an allocation in the middle of a step.
+//! The debug hook that a new coroutine gets from its creator. Lua itself copies the hook, but the creator's hooks are
+//! off during an allocation in the middle of a step.
 
 use crate::lua::state::{State, ffi_methods};
 use mlua::ffi;

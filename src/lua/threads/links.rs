@@ -1,4 +1,4 @@
-//! The chain of coroutines that programs have resumed, from the running one outwards.
+//! The chain of coroutines that programs have resumed, from the running coroutine outwards.
 
 use super::anchors::Coroutine;
 use super::places::{Link, Threads};
@@ -16,14 +16,14 @@ use std::sync::atomic::Ordering;
 pub(crate) enum Obstacle {
     /// Another library has resumed a coroutine.
     Foreign,
-    /// A coroutine is in a function that cannot yield. 0 is the running coroutine, 1 the one that has resumed it, and
-    /// so on.
+    /// A coroutine is in a function that cannot yield. 0 is the running coroutine, 1 the coroutine that has resumed it,
+    /// and so on.
     Unyieldable(u32),
 }
 
 impl Threads {
-    /// Checks that the running step can yield up to the `resume` of the coroutine `own`. Returns how many calls of
-    /// `resume` by programs are in between.
+    /// Checks that the running step can yield up to the `resume` of the coroutine `own`. Returns how many `resume`
+    /// calls of programs are in between.
     #[inline(always)]
     pub(crate) fn yield_depth(&self, stack: &Stack, own: Coroutine) -> Result<u32, Obstacle> {
         if !stack.is_yieldable() {
@@ -55,8 +55,8 @@ impl Threads {
         }
     }
 
-    /// Iterates over the links, from the innermost outwards: the coroutine that calls `resume`, and the one that it
-    /// resumes.
+    /// Iterates over the links, from the innermost outwards. Each item consists of the coroutine that calls `resume`,
+    /// and the coroutine that it resumes.
     #[inline(always)]
     fn linked(&self) -> impl Iterator<Item = (State, State)> {
         let mut link: *const Link = self.links.load(Ordering::Relaxed);
@@ -74,15 +74,15 @@ impl Threads {
         })
     }
 
-    /// Returns the coroutine at `depth`: 0 is the running one, 1 the one that has resumed it, and so on.
+    /// Returns the coroutine at `depth`: 0 is the running one, 1 the coroutine that has resumed it, and so on.
     pub(in crate::lua) fn outwards(&self, stack: &Stack, depth: usize) -> Option<*mut lua_State> {
         let outer = self.linked().map(|(from, _)| from.state);
         std::iter::once(stack.state).chain(outer).nth(depth)
     }
 
-    /// Calls `visit` with the innermost coroutine that a method of this type is resuming, if there is one. With
-    /// `outwards`, also calls `visit` with the coroutines that are waiting for it in a program's `resume`. Only for the
-    /// signal handler, on the thread that runs the VM.
+    /// Calls `visit` with the innermost coroutine that a method of this type is resuming, if there is one. If
+    /// `outwards` is true, also calls `visit` with the coroutines that are waiting for it in a program's `resume`. Only
+    /// for the signal handler and the hook of an interrupt, on the thread that runs the VM.
     pub(in crate::lua) fn for_each_running(&self, outwards: bool, mut visit: impl FnMut(*mut lua_State)) {
         let running = self.running.load(Ordering::Relaxed);
         if !running.is_null() {
@@ -94,7 +94,7 @@ impl Threads {
     }
 
     /// Pushes the coroutines that the running task is resuming on the C stack, from the innermost outwards. Returns the
-    /// index of the first one.
+    /// index of the first pushed coroutine.
     pub(crate) fn push_nested(&self, stack: &mut Stack) -> Result<c_int, Fault> {
         let first = stack.count() + 1;
         for (_, mut to) in self.linked() {

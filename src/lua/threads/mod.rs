@@ -1,11 +1,11 @@
-//! Coroutines: their creation, resumption, waits and end. Only this folder stores the `lua_State`s of coroutines,
-//! except for the main function's.
+//! Coroutines: how they are created, resumed, suspended and released. Only this folder stores the `lua_State`s of
+//! coroutines, except for the main function's.
 //!
 //! | file | topic |
 //! |---|---|
-//! | `places` | the coroutines of a VM, by numbers |
+//! | `places` | the coroutines of a VM, by place number |
 //! | `anchors` | the table that keeps coroutines alive |
-//! | `create` | creating anchors, coroutines, and probes of collector cycles |
+//! | `create` | creating anchors, coroutines, and probes for collector cycles |
 //! | `resume` | resuming a coroutine in the middle of a step |
 //! | `values` | moving values to and from coroutines |
 //! | `call` | calling a function on a separate Lua thread |

@@ -1,4 +1,4 @@
-//! The coroutines of a VM, by the numbers of their places.
+//! The coroutines of a VM, by place number.
 //!
 //! A [`Coroutine`] is the number of a place. Each method here relies on the rule that a coroutine with a place is
 //! anchored (see `anchors`), so its state is valid. A program that has a coroutine as a value can resume or close it.
@@ -55,9 +55,9 @@ pub(crate) struct Threads {
     pub(super) running: AtomicPtr<lua_State>,
     /// The innermost `resume` that a program has called since `Threads::resume` was called; null if there is none.
     pub(super) links: AtomicPtr<Link>,
-    /// The coroutine that `Threads::resume` has just resumed, until its continuation calls `take_last_resumed`.
+    /// The coroutine that `Threads::resume` has just resumed, until a step of that coroutine calls `take_last_resumed`.
     pub(super) last_resumed: Cell<Identity>,
-    /// Whether the coroutines between a waiting one and `Threads::resume` are yielding, one after the other.
+    /// Whether the coroutines between a waiting coroutine and `Threads::resume` are yielding, one after the other.
     pub(super) unwinding: Cell<bool>,
 }
 
@@ -71,7 +71,8 @@ pub(super) struct Places {
 }
 
 impl Threads {
-    /// Whether coroutines may be used: false after the VM has closed, or a program has removed the anchors.
+    /// Whether coroutines can be used. This is false after the VM has closed, or after a program has removed the
+    /// anchors.
     #[inline]
     pub(crate) fn are_open(&self) -> bool {
         self.anchors.exist()
@@ -114,7 +115,7 @@ impl Threads {
         state == Some(&thread) && !thread.is_null()
     }
 
-    /// Returns the place for the next coroutine: a free place, or a new one after all others.
+    /// Returns the place for the next coroutine: a free place, or a new place after all others.
     pub(super) fn next_place(&self) -> Coroutine {
         let places = self.places.borrow();
         let free = places.free.last().copied();
@@ -147,8 +148,8 @@ impl Threads {
         self.places.borrow_mut().orphans.push(co);
     }
 
-    /// Returns the own coroutine of a task whose token is no longer referenced, and removes the coroutine from the
-    /// list. The task's coroutines are anchored again.
+    /// Removes a task's own coroutine from the list and returns it. The task's token is no longer referenced, and the
+    /// task's coroutines are anchored again.
     #[inline]
     pub(crate) fn take_orphan(&self) -> Option<Coroutine> {
         self.places.borrow_mut().orphans.pop()
@@ -175,7 +176,7 @@ impl Threads {
         self.push_anchored(stack, place(co))
     }
 
-    /// Pushes the value at the key `number` of the anchors' table. Returns the index of the pushed value.
+    /// Pushes the value under the key `number` of the anchors' table. Returns the index of the pushed value.
     pub(super) fn push_anchored(&self, stack: &mut Stack, number: i64) -> Result<c_int, Fault> {
         stack.reserve(1)?;
         match self.anchors.are_of(stack.vm()) && self.anchors.get(stack, number) {
@@ -190,7 +191,7 @@ impl Threads {
         self.state(co).status() == ffi::LUA_YIELD
     }
 
-    /// Returns how many coroutines in `all` come before the first one that is not suspended.
+    /// Returns how many coroutines in `all` come before the first coroutine that is not suspended.
     #[inline]
     pub(crate) fn count_suspended(&self, all: &[Coroutine]) -> usize {
         all.iter().take_while(|&&co| self.is_suspended(co)).count()
@@ -210,7 +211,7 @@ impl Threads {
     }
 }
 
-/// Returns the error of an operation that needs the anchors after they were lost.
+/// Returns the error of an operation that needs the anchors after they have been lost.
 #[cold]
 pub(super) fn anchors_lost() -> Fault {
     Fault::message("the VM's coroutines are lost")

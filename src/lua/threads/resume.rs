@@ -1,7 +1,7 @@
 //! Resuming coroutines in the middle of a step.
 //!
 //! Only `resume` and `call` run Lua code in the middle of a step. They borrow the call mutably, so no reference to an
-//! object or a string outlives them. They run code on another Lua thread than the step's, so an error, or in Lua 5.5 a
+//! object or a string outlives them. They run code on a Lua thread other than the step's, so an error, or in Lua 5.5 a
 //! coroutine that closes itself, never skips the step's frames. The values of the step's own function stay at their
 //! indexes, but `debug.setlocal` may have changed them.
 
@@ -20,22 +20,22 @@ use std::sync::atomic::{Ordering, compiler_fence};
 /// How a resumed coroutine stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Resumed {
-    /// It yielded this number of values, which are on top of its stack.
+    /// The coroutine yielded this number of values, which are on top of its stack.
     Yielded(c_int),
-    /// It returned this number of values, which are on top of its stack.
+    /// The coroutine returned this number of values, which are on top of its stack.
     Returned(c_int),
-    /// It failed. The error is on top of its stack, and its frames still exist.
+    /// The coroutine failed. The error is on top of its stack, and its frames still exist.
     Failed,
 }
 
 /// How a coroutine that a program has resumed stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ResumeResult {
-    /// It yielded or returned. This number of values was moved to the step's stack.
+    /// The coroutine yielded or returned. This number of values was moved to the step's stack.
     Values(c_int),
-    /// It failed. The error was moved to the step's stack.
+    /// The coroutine failed. The error was moved to the step's stack.
     Failed,
-    /// A function in it waits, so the coroutine that has resumed it must yield too.
+    /// A function in the coroutine waits, so the coroutine that has resumed it must yield, too.
     Waits,
 }
 
@@ -64,7 +64,7 @@ impl Threads {
     }
 
     /// Resumes a coroutine with the topmost `count` values of the step's stack. If the coroutine has not started, the
-    /// first value is its function. If its stack is full, the values stay where they are.
+    /// first value is its function. If the coroutine's stack is full, the values stay where they are.
     #[inline(always)]
     pub(crate) fn resume_with(&self, call: &mut Call<'_>, co: Coroutine, count: c_int) -> Result<Resumed, Full> {
         call.resume_collector();
@@ -91,7 +91,7 @@ impl Threads {
         resumed_with(status, results)
     }
 
-    /// Sets the running coroutine and the links around it.
+    /// Sets the running coroutine and the innermost link.
     #[inline]
     pub(super) fn set_running(&self, running: *mut lua_State, links: *const Link) {
         // The fences order the stores for the signal handler, which follows the links.
@@ -102,8 +102,8 @@ impl Threads {
     }
 
     /// Resumes the coroutine at `index`, which has no place, with the topmost `count` values of the step's stack. Its
-    /// results, or its error, are moved to that stack. With `status_first`, a boolean precedes them, which is false if
-    /// the coroutine failed. If the coroutine cannot be resumed, returns a message.
+    /// results, or its error, are moved to that stack. If `status_first` is true, a boolean precedes them, which is
+    /// false if the coroutine failed. If the coroutine cannot be resumed, returns a message.
     #[inline]
     pub(crate) fn resume_at(
         &self, call: &mut Call<'_>, index: c_int, count: c_int, status_first: bool,
@@ -154,8 +154,8 @@ impl Threads {
         self.last_resumed.set(NO_COROUTINE);
     }
 
-    /// Called by a step after a yield. Whether `Threads::resume`, and not another library, has resumed the step's
-    /// coroutine.
+    /// Returns whether `Threads::resume`, and not another library, has resumed the step's coroutine, and clears the
+    /// record. Called by a step after a yield.
     #[inline]
     pub(crate) fn take_last_resumed(&self, stack: &Stack) -> bool {
         let last_resumed = self.last_resumed.get() == stack.running();

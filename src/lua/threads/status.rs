@@ -27,7 +27,7 @@ pub(crate) struct ErrorStatus {
 }
 
 impl Stack {
-    /// Returns the identity of the coroutine at `index`; `None` if there is another value.
+    /// Returns the identity of the coroutine at `index`; `None` if the value is not a coroutine.
     #[inline]
     pub(crate) fn coroutine(&self, index: c_int) -> Option<Identity> {
         self.coroutine_at(index).map(|thread| coroutine_identity(&thread))
@@ -74,11 +74,11 @@ pub(super) fn status(thread: &State) -> Status {
     }
 }
 
-/// A new coroutine whose function is the value at an index, or a thread without a function.
+/// A new coroutine whose function is the value at a stack index, or a thread without a function.
 pub(crate) struct NewThread(Option<c_int>, Hook);
 
 impl NewThread {
-    /// A new coroutine with the debug hook of `stack`'s coroutine.
+    /// Describes a new coroutine with the debug hook of `stack`'s coroutine.
     pub(crate) fn new(stack: &Stack, function: Option<c_int>) -> NewThread {
         NewThread(function, stack.debug_hook())
     }
@@ -96,8 +96,8 @@ impl Push for NewThread {
     }
 }
 
-/// A traceback of the coroutine at the index `of`, after a message. If the message is not a string, only the message is
-/// pushed.
+/// A traceback of the coroutine at the index `of`, preceded by a message. If the message is not a string, only the
+/// message is pushed.
 pub(crate) struct ThreadTraceback {
     pub(crate) of: c_int,
     /// The index of the message.
@@ -109,7 +109,7 @@ impl Push for ThreadTraceback {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(20, None);
         match to.coroutine_at(self.of) {
-            // The other coroutine's stack may be full, so nothing is pushed on it.
+            // The other coroutine's stack may be full, so nothing is pushed onto it.
             Some(thread) if to.kind(self.message) == Kind::String => to.trace(&thread, Some(self.message), 0),
             _ => to.push_copy(self.message),
         }

@@ -31,13 +31,13 @@ impl Threads {
         fits
     }
 
-    /// Moves the topmost `count` values of one coroutine to another one.
+    /// Moves the topmost `count` values of one coroutine to another coroutine.
     pub(crate) fn move_between(&self, from: Coroutine, to: Coroutine, count: c_int) -> Result<(), Full> {
         assert!(from != to);
         try_move(&mut self.state(from), &mut self.state(to), count)
     }
 
-    /// Moves the topmost `count` values of a coroutine to the step's stack. Returns the index of the first one.
+    /// Moves the topmost `count` values of a coroutine to the step's stack. Returns the index of the first value.
     #[inline]
     pub(crate) fn move_from(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<c_int, Full> {
         let mut state = self.other_state(stack, co);
@@ -96,7 +96,7 @@ impl Threads {
     }
 }
 
-/// Moves the topmost `count` values of a stack to another one of the same VM.
+/// Moves the topmost `count` values of a stack to another stack of the same VM.
 #[inline(always)]
 pub(super) fn try_move(from: &mut State, to: &mut State, count: c_int) -> Result<(), Full> {
     assert!((0..=from.count()).contains(&count), "the stack has fewer values");
