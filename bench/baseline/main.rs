@@ -47,7 +47,7 @@ enum Step {
 
 struct Server {
     epoll: Epoll,
-    /// Indexed by descriptor.
+    /// The connections, indexed by descriptor.
     connections: Vec<Connection>,
     reply: Reply,
     input: Vec<u8>,
@@ -115,7 +115,7 @@ impl Server {
         let fd = unsafe { libc::accept4(listener, std::ptr::null_mut(), std::ptr::null_mut(), flags) };
         if fd < 0 {
             let error = io::Error::last_os_error();
-            // Without free descriptors the listener would be reported forever, and the measurement would be wrong.
+            // If no descriptor is free, the listener would be reported forever, and the measurement would be wrong.
             return match error.raw_os_error() {
                 Some(libc::EMFILE | libc::ENFILE) => Err(error),
                 _ => Ok(()),
@@ -187,7 +187,8 @@ impl Server {
         self.send(fd)
     }
 
-    /// Sends the unsent bytes. Needs one call, unless they are longer than the prepared copies of the response.
+    /// Sends the unsent bytes. Needs one call, unless the unsent bytes are longer than the prepared copies of the
+    /// response.
     fn send(&mut self, fd: RawFd) -> Step {
         let connection = &mut self.connections[fd as usize];
         let (source, cycle) = match self.reply.mode {

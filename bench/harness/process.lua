@@ -1,6 +1,6 @@
 -- Starts programs on their cores, measures them through /proc, and stops them with all processes that they started.
--- Used by suites. When this process ends, the programs always end too, because run_until_eof.sh stops them at the end
--- of a pipe to which only this process writes.
+-- Used by suites. The programs never outlive this process: run_until_eof.sh stops them at the end of a pipe that only
+-- this process writes to.
 
 local loop = require "lio.loop"
 local measure = require "measure"

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use epoll::{Epoll, NO_EVENT};
 
-/// The clock is read after this number of rounds.
+/// The number of rounds between two reads of the clock.
 const BATCH: u64 = 100;
 
 struct Rounds {

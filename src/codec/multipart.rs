@@ -21,7 +21,7 @@ const MAX_PADDING: u32 = 64;
 /// The limits of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The maximum number of parts, fields and files together.
+    /// The maximum number of parts (fields and files together).
     pub(crate) parts: u64,
     /// The maximum number of bytes of one part's header section.
     pub(crate) headers: usize,

@@ -1,4 +1,4 @@
-//! Bodies of requests, which handlers read as a whole or in pieces. `request` discards unread bodies.
+//! Request bodies, which handlers read as a whole or in pieces. `request` discards unread bodies.
 
 use super::connection::{Expects, NextRequest, State};
 use super::work::Filled;

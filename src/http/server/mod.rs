@@ -79,7 +79,7 @@ pub(crate) struct Server<T: Transport> {
     serial: u64,
     /// The slots of connections that have work.
     ready_queue: VecDeque<usize>,
-    /// The slot of the connection whose request ended last; it continues first.
+    /// The slot of the connection whose request ended last; this connection continues first.
     current: Option<usize>,
     /// The slots of connections that have data to flush while a handler runs.
     unflushed: Vec<usize>,

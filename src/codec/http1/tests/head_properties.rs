@@ -1,4 +1,4 @@
-//! Properties for all inputs: no panic, no dependence on how the bytes were split, linear work.
+//! Properties for all inputs: no panic, the same result for any split of the bytes, linear work.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::parse_with_new;
 /// Small limits, so that random text reaches them.
 const LIMITS: Limits = Limits { request_line: 60, headers: 90, fields: 4 };
 
-/// The result: a head with its fields, `None` if incomplete, or the status of the refusal.
+/// The result: a head with its fields, `None` if the head is incomplete, or the status of the refusal.
 type Outcome = Result<Option<(Head, Vec<(u32, u32, u32, u32)>)>, u16>;
 
 /// Feeds growing prefixes of `buf` that end at `cuts`, then all of `buf`.
