@@ -9,7 +9,7 @@ const MOST_BYTES: usize = 64 * 1024;
 const OK: &str = "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\n";
 const TEXT: &str = "Content-Type: text/plain; charset=utf-8\r\n";
 
-/// The way in which `baseline` reacts to a complete request.
+/// How `baseline` reacts to a complete request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mode {
     /// Sends the constant response, and keeps the connection.

@@ -1,5 +1,5 @@
-//! `echo_baseline PORT`: the minimal server with which echo servers are compared. It has one thread, uses raw
-//! level-triggered epoll, calls `recv` and `send` once per readiness, and allocates nothing unless a client reads
+//! `echo_baseline PORT`: the minimal server that echo servers are compared with. It has one thread, uses raw
+//! level-triggered epoll, calls `recv` and `send` once per readiness event, and allocates nothing unless a client reads
 //! slowly. SIGINT and SIGTERM end it. Invariant: a connection with unsent bytes is not read until they are sent.
 
 #[path = "../epoll.rs"]

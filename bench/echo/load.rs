@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::epoll::{Epoll, NO_EVENT};
 
-/// The load fails if the server sends nothing for this time.
+/// The load fails if the server sends nothing for this long.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const READ_SIZE: usize = 256 * 1024;
 

@@ -79,7 +79,8 @@ end
 -- -----------------------------------------------------------------------------------------------------------
 -- Commands that end
 
--- Runs a shell command for at most `seconds` (default 60). Returns its output, with standard error, and its exit code.
+-- Runs a shell command for at most `seconds` (default 60). Returns its output, including standard error, and its exit
+-- code.
 function M.run(command, seconds)
   local text = measure.capture(("timeout -k 1 %d sh -c %s 2>&1; echo \"code $?\""):format(
     seconds or 60, quote(command)))

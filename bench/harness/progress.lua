@@ -1,4 +1,4 @@
--- Prints the progress on standard error: the current case, the results, and the remaining time. There is one object per
+-- Prints the progress to standard error: the current case, the results, and the remaining time. There is one object per
 -- run: suites.lua creates the object; suites.lua and runner.lua call its methods.
 
 local format = require "format"

@@ -1,4 +1,4 @@
-//! `selector_baseline REGISTERED ACTIVE SECONDS`: the minimal program with which round.lua is compared. It makes the
+//! `selector_baseline REGISTERED ACTIVE SECONDS`: the minimal program that round.lua is compared with. It makes the
 //! same system calls with raw level-triggered epoll, and prints the same results. REGISTERED descriptors, the ends of
 //! socket pairs, are registered. A round sends one byte to each of ACTIVE descriptors, waits, and reads from the ready
 //! descriptors.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// The allowed difference between the numbers of descriptors at the start and at the end.
 const DESCRIPTOR_SLACK: usize = 2;
-/// The longest time that the server may take to close its connections at the end.
+/// The longest time that the server may take to close its connections after the run.
 const SETTLING: Duration = Duration::from_secs(5);
 /// The allowed growth of the memory in bytes, in addition to a fifth of its size.
 const MEMORY_SLACK: u64 = 8 * 1024 * 1024;
@@ -38,7 +38,7 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Takes and prints the sample with which the memory is compared at the end.
+    /// Takes and prints the sample that the memory at the end is compared with.
     pub(crate) fn warm(&mut self) -> io::Result<()> {
         self.warm = Some(self.sample("10 %")?);
         Ok(())

@@ -70,7 +70,7 @@ pub(crate) fn allows_range(conditions: &Conditions<'_>, known: &Validators<'_>) 
     if let Some((weak, tag, rest)) = take_tag(field) {
         return !weak && rest.is_empty() && tag == known.tag;
     }
-    // Within the second of its last modification, the representation may change again without a new date.
+    // Within the second of its last modification, the representation can change again without a new date.
     date(field) == Some(known.modified) && known.modified < known.now
 }
 

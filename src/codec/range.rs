@@ -75,7 +75,7 @@ fn spec(text: &[u8]) -> Option<Spec> {
     (first <= last).then_some(Spec::From(first, last))
 }
 
-/// Returns the part of a range that is within a representation of `size` bytes; `None` if it is empty.
+/// Returns the part of a range that is within a representation of `size` bytes; `None` if this part is empty.
 fn span(spec: Spec, size: u64) -> Option<Span> {
     match spec {
         Spec::From(first, _) if first >= size => None,

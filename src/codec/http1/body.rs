@@ -22,7 +22,7 @@ pub(crate) enum Framing {
     UntilClose,
 }
 
-/// The rest of a body.
+/// The part of a body that has not been returned yet.
 #[derive(Debug)]
 enum Rest {
     /// All data was returned, or there is no body.

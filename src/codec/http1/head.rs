@@ -56,7 +56,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Whether parsing `buf` may find more than the last attempt did.
+    /// Whether parsing `buf` can find more than the last attempt did.
     #[inline]
     pub(super) fn needs_parse(&mut self, buf: &[u8]) -> bool {
         let from = std::mem::replace(&mut self.searched, buf.len()).min(buf.len());
@@ -171,7 +171,7 @@ impl Parser {
 
     /// Parses the request head at the start of `buf`; `None` if more bytes are needed.
     ///
-    /// Pass the default as `progress` to the first call for a head, and the same value to the further calls for this
+    /// Pass the default as `progress` to the first call for a head, and the same value to all later calls for this
     /// head. Between these calls `buf` may move and grow, but not shrink. After `Some`, reset `progress` and consume
     /// `head_len` bytes.
     ///

@@ -179,7 +179,7 @@ impl Responses {
         self.body.check(limit)?;
         loop {
             let run = self.body.next(input.buffered())?;
-            // The bytes may contain a chunk's size without its data.
+            // The bytes might contain a chunk's size without its data.
             self.body.check(limit)?;
             match run {
                 BodyEvent::Data { data, consume } => return Ok(Some(ResponseRead::Ready(Data { data, consume }))),

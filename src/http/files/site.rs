@@ -43,7 +43,7 @@ pub(crate) struct Representation {
     /// The media type, without a charset.
     media_type: &'static str,
     coding: Option<&'static str>,
-    /// Whether another client may get a different representation.
+    /// Whether other clients can get a different representation.
     varies: bool,
 }
 

@@ -30,7 +30,7 @@ impl RouteId {
     }
 }
 
-/// The arguments with which a handler is called.
+/// The arguments of a handler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HandlerArguments {
     Nothing,

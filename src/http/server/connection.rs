@@ -229,7 +229,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Counts a response body of `length` bytes as further requests of this turn.
+    /// Counts a response body of `length` bytes as additional requests in this turn.
     pub(super) fn count_body(&mut self, length: usize) {
         use super::settings::{BYTES_PER_REQUEST, REQUEST_BUDGET};
         let more = u8::try_from(length / BYTES_PER_REQUEST).unwrap_or(REQUEST_BUDGET);

@@ -22,7 +22,7 @@
 //!
 //! Invariants: a connection has one request at a time. The head of the next request is parsed after the previous
 //! response is queued and the previous body consumed, so responses are sent in order. After ambiguous framing the
-//! connection closes. A connection that waits for bytes, or for space to send, has a deadline.
+//! connection closes. A connection that waits to receive or to send has a deadline.
 
 #![forbid(unsafe_code)]
 

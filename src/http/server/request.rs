@@ -117,7 +117,7 @@ impl<T: Transport> Server<T> {
         Parsed::Refused(Reject::bad("malformed percent-encoding in the path"))
     }
 
-    /// Discards the received part of the body of the last request. Returns `None` if the body is complete.
+    /// Discards the received part of the last request's body. Returns `None` if the body is complete.
     #[cold]
     fn discard_body(&mut self, slot: usize) -> Option<Parsed> {
         let connection = &mut self.connections[slot];

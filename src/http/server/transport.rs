@@ -17,7 +17,7 @@ pub(crate) trait Transport: Sink {
     /// Requests one report of an event.
     ///
     /// # Errors
-    /// An error if the event cannot be requested. It is then not reported.
+    /// An error if the event cannot be requested. The event is then not reported.
     fn arm(&mut self, interest: Interest) -> io::Result<()>;
 
     /// Whether the transport can report events.

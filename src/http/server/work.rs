@@ -102,7 +102,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Resumes the tasks of a handler that wait for these events of its connection.
+    /// Resumes the tasks of a handler that wait for these events on its connection.
     #[cold]
     fn wake(&mut self, slot: usize, events: Readiness, clock: Clock) {
         let connection = &mut self.connections[slot];

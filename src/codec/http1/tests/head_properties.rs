@@ -175,8 +175,8 @@ fn a_bare_line_feed_is_refused_as_soon_as_it_arrives() {
 }
 
 proptest! {
-    /// Generates requests. The fields often equal the fields of the previous request, but the request line may have
-    /// another length.
+    /// Generates requests. The fields often equal the fields of the previous request, but the request line can have a
+    /// different length.
     #[test]
     fn a_used_parser_gives_the_same_result_as_a_new_one(
         requests in prop::collection::vec(

@@ -77,7 +77,7 @@ fn accept(text: impl AsRef<[u8]>) -> Parsed {
     parse(text).expect("not refused").expect("complete")
 }
 
-/// Returns the status of the refusal of a head.
+/// Returns the status that a head is refused with.
 fn refuse(text: impl AsRef<[u8]>) -> u16 {
     parse(text).expect_err("refused").status
 }
