@@ -56,7 +56,7 @@ function M.medians(rounds)
 end
 
 -- Calls `f(...)`. Returns its result; if the result is nil, returns nil and the reason. If `f` raised an error, returns
--- nil, the error as a string, and "failed"; but raises the error of an interrupt again.
+-- nil, the error as a string, and "failed". The error of an interrupt is raised again instead.
 local function attempt(f, ...)
   local ok, result, reason = pcall(f, ...)
   if ok then

@@ -14,7 +14,7 @@ pub(crate) fn find_byte(byte: u8, bytes: &[u8]) -> Option<usize> {
     if bytes.len() < 24 { bytes.iter().position(|other| *other == byte) } else { memchr::memchr(byte, bytes) }
 }
 
-/// Whether the result of [`percent_decode`] would differ from `bytes`.
+/// Whether [`percent_decode`] would change `bytes` or fail.
 pub(crate) fn needs_decode(bytes: &[u8], plus_is_space: bool) -> bool {
     if plus_is_space { memchr::memchr2(b'%', b'+', bytes).is_some() } else { memchr::memchr(b'%', bytes).is_some() }
 }

@@ -1,5 +1,5 @@
-//! A folder that is served. Each request opens the file, or at least reads its metadata, so the bytes, length and
-//! validators of a response belong to the same state of the file.
+//! A served folder. Each request opens the file, or at least reads its metadata, so the bytes, length and validators of
+//! a response belong to the same state of the file.
 
 use super::cache::Cache;
 use super::compressed_copies::{Accepted, MissingCopies, find_copy, is_copy, path_of};
