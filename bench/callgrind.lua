@@ -17,9 +17,9 @@ local function counted(command, seconds)
   return nil, text
 end
 
--- Returns the instructions of one operation. `command(times)` must return a command that repeats the operation `times`
--- times. The result is the difference of a run with `times` and a run with twice as many repetitions, divided by
--- `times`. Returns nil and the output if a run fails.
+-- Returns the number of instructions of one operation. `command(times)` must return a command that repeats the
+-- operation `times` times. The result is the difference between a run with `times` and a run with twice as many
+-- repetitions, divided by `times`. Returns nil and the output if a run fails.
 function M.each(command, times, seconds)
   local once, problem = counted(command(times), seconds)
   if not once then return nil, problem end

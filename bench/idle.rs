@@ -29,7 +29,7 @@ enum FirstRequest {
     Yes,
 }
 
-/// The events of the connections while they were kept open.
+/// The numbers of events while the connections were kept open.
 #[derive(Default)]
 struct Counts {
     closed: usize,
@@ -81,8 +81,7 @@ fn options(words: &[String]) -> Option<(SocketAddr, usize, FirstRequest)> {
     Some((words.first()?.parse().ok()?, words.get(1)?.parse().ok()?, first_request))
 }
 
-/// Opens the connection number `index`, makes a request if `first_request` is `Yes`, and makes the connection
-/// non-blocking.
+/// Opens connection number `index`, makes a request if `first_request` is `Yes`, and makes the connection non-blocking.
 fn open(address: SocketAddr, index: usize, first_request: &FirstRequest) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     let source = index / PER_SOURCE;

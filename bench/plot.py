@@ -53,7 +53,7 @@ class Style:
         self.colours.update({"lio": LIO, "baseline": BASELINE})
 
     def line(self, name):
-        """Returns the keyword arguments with which the line of a server is drawn."""
+        """Returns the keyword arguments for drawing a server's line."""
         return {
             "color": self.colours[name],
             "marker": MARKERS[self.names.index(name) % len(MARKERS)],
@@ -140,7 +140,7 @@ def draw_bars(axes, suite, plot, style):
     def total(one):
         return sum(one["median"].get(figure, 0) for figure in plot["figures"])
 
-    # A very long bar would make all other bars too short, so it is cut and labelled with its value.
+    # A very long bar would make all other bars too short, so it is truncated and labelled with its value.
     own = [total(one) for case in cases for one in case["contenders"] if one["name"] == plot.get("scale")]
     top = 2.2 * max(own) if own else None
     for i, name in enumerate(names):

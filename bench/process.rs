@@ -1,5 +1,5 @@
-//! Functions for the Rust programs of this folder: they raise the process's limit of descriptors, return a descriptor
-//! for termination signals, which event loops can register, and return the process's CPU time.
+//! Functions for the Rust programs of this folder: they raise the descriptor limit of the process, return a descriptor
+//! for termination signals that event loops can register, and return the CPU time of the process.
 
 #![allow(dead_code, reason = "compiled into each program, of which none calls all")]
 

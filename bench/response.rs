@@ -1,6 +1,6 @@
 //! A strict parser of HTTP/1.1 responses for the load programs of this folder. It finds the end of a response and its
 //! content, and refuses anything that RFC 9112 does not allow a server to send. It shares no code with the server's
-//! codec, because otherwise an error could be in both.
+//! codec, because otherwise both could contain the same error.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ pub(crate) enum Method {
     Other,
 }
 
-/// The state of the input: more bytes may arrive, or the peer has closed.
+/// The state of the input: more bytes may arrive, or the peer has closed the connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Input {
     Open,

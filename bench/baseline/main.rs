@@ -1,8 +1,8 @@
-//! `baseline PORT [KIND]`: the minimal HTTP responder with which `lio.webserver` is compared. It has one thread, uses
-//! raw level-triggered epoll, calls `recv` and `send` once per readiness, and sends a constant response for each blank
-//! line that it receives; `reply.rs` has the responses. It parses only the length of a body to echo, and allocates
-//! nothing per request. The additional cost of a real server is the cost of parsing, routing and building responses.
-//! Invariant: a connection with unsent bytes is not read until they are sent.
+//! `baseline PORT [KIND]`: the minimal HTTP responder that `lio.webserver` is compared with. It has one thread, uses
+//! raw level-triggered epoll, calls `recv` and `send` once per readiness event, and sends a constant response for each
+//! blank line that it receives; `reply.rs` contains the responses. It parses only the length of a body to echo, and
+//! allocates nothing per request. The additional cost of a real server is the cost of parsing, routing and building
+//! responses. Invariant: a connection with unsent bytes is not read until they are sent.
 
 #[path = "../epoll.rs"]
 mod epoll;
@@ -47,7 +47,7 @@ enum Step {
 
 struct Server {
     epoll: Epoll,
-    /// Indexed by descriptor.
+    /// The connections, indexed by descriptor.
     connections: Vec<Connection>,
     reply: Reply,
     input: Vec<u8>,
@@ -115,7 +115,7 @@ impl Server {
         let fd = unsafe { libc::accept4(listener, std::ptr::null_mut(), std::ptr::null_mut(), flags) };
         if fd < 0 {
             let error = io::Error::last_os_error();
-            // Without free descriptors the listener would be reported forever, and the measurement would be wrong.
+            // If no descriptor is free, the listener would be reported forever, and the measurement would be wrong.
             return match error.raw_os_error() {
                 Some(libc::EMFILE | libc::ENFILE) => Err(error),
                 _ => Ok(()),
@@ -187,7 +187,8 @@ impl Server {
         self.send(fd)
     }
 
-    /// Sends the unsent bytes. Needs one call, unless they are longer than the prepared copies of the response.
+    /// Sends the unsent bytes. Needs one call, unless the unsent bytes are longer than the prepared copies of the
+    /// response.
     fn send(&mut self, fd: RawFd) -> Step {
         let connection = &mut self.connections[fd as usize];
         let (source, cycle) = match self.reply.mode {
@@ -235,8 +236,8 @@ fn after_error() -> Step {
     }
 }
 
-/// Counts the blank lines `\r\n\r\n` that end in `bytes`. `matched` is the number of bytes of an incomplete blank line
-/// at the end of the earlier input; the function updates it.
+/// Counts the blank lines `\r\n\r\n` whose last byte is in `bytes`. `matched` is the number of bytes of an incomplete
+/// blank line at the end of the earlier input; the function updates it.
 fn count_blank_lines(matched: &mut u8, bytes: &[u8]) -> usize {
     let mut count = 0;
     for &byte in bytes {

@@ -9,7 +9,7 @@ const MOST_BYTES: usize = 64 * 1024;
 const OK: &str = "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\n";
 const TEXT: &str = "Content-Type: text/plain; charset=utf-8\r\n";
 
-/// The way in which `baseline` reacts to a complete request.
+/// How `baseline` reacts to a complete request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mode {
     /// Sends the constant response, and keeps the connection.
@@ -64,8 +64,8 @@ fn chunked() -> String {
     format!("{OK}{TEXT}Transfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n", chunk.repeat(8))
 }
 
-/// Returns the ends of the head and of the body of the request at the start of `input`, or `None` if the request is not
-/// complete. Reads only the field `Content-Length`, spelled as the load programs spell it.
+/// Returns the offsets at which the head and the body of the request at the start of `input` end, or `None` if the
+/// request is not complete. Reads only the field `Content-Length`, spelled as the load programs spell it.
 pub(crate) fn request(input: &[u8]) -> Option<(usize, usize)> {
     const NAME: &[u8] = b"\r\nContent-Length: ";
     let head = 4 + find(input, b"\r\n\r\n")?;

@@ -16,7 +16,7 @@ local hosts = require "hosts"
 local options = { share = 200, seconds = 300 }
 local list = arguments.read(arg, options, require "cases")
 
--- Returns the instructions of one repetition of a case, or nil if a process failed.
+-- Returns the number of instructions of one repetition of a case, or nil if a process failed.
 local function each(one, host)
   local times = math.max(one.times // options.share, 100)
   local count, problem = callgrind.each(function(n)

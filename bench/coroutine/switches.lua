@@ -52,7 +52,7 @@ function M.wrap3(co, n)
   return M.nested(co, 3, function() return M.wrap(co, n) end)
 end
 
--- Takes an item of a generator in a `for` loop.
+-- Takes an item from a generator in a `for` loop.
 function M.items(co, n)
   local yield = co.yield
   return M.timed(n, function(times)

@@ -61,7 +61,7 @@ M.wait1 = waits(1)
 M.wait10 = waits(10)
 M.wait50 = waits(50)
 
--- Takes all items of a generator that waits once for each item.
+-- Takes all items from a generator that waits once for each item.
 local function take(co, times, turn)
   local yield = co.yield
   for _ in co.wrap(function()
@@ -76,7 +76,7 @@ function M.items(co, n)
   return M.together(n, function(times, turn) take(co, times, turn) end)
 end
 
--- Takes all items of a generator that waits once for each item, inside 9 nested coroutines.
+-- Takes all items from a generator that waits once for each item, inside 9 nested coroutines.
 function M.deep_items(co, n)
   return M.together(n, function(times, turn)
     switches.nested(co, 9, function() take(co, times, turn) end)

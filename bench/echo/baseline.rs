@@ -1,5 +1,5 @@
-//! `echo_baseline PORT`: the minimal server with which echo servers are compared. It has one thread, uses raw
-//! level-triggered epoll, calls `recv` and `send` once per readiness, and allocates nothing unless a client reads
+//! `echo_baseline PORT`: the minimal server that echo servers are compared with. It has one thread, uses raw
+//! level-triggered epoll, calls `recv` and `send` once per readiness event, and allocates nothing unless a client reads
 //! slowly. SIGINT and SIGTERM end it. Invariant: a connection with unsent bytes is not read until they are sent.
 
 #[path = "../epoll.rs"]
@@ -33,7 +33,7 @@ enum Step {
 struct Server {
     epoll: Epoll,
     listener: TcpListener,
-    /// Indexed by descriptor.
+    /// The connections, indexed by descriptor.
     connections: Vec<Option<Echo>>,
     input: Vec<u8>,
 }
@@ -86,7 +86,7 @@ impl Server {
     fn accept(&mut self) -> io::Result<()> {
         let stream = match self.listener.accept() {
             Ok((stream, _)) => stream,
-            // Without free descriptors the listener would be reported forever, and the measurement would be wrong.
+            // If no descriptor is free, the listener would be reported forever, and the measurement would be wrong.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
                 return Err(error);
             }
@@ -219,7 +219,7 @@ mod tests {
         });
         let load = Load { address, connections: 1, size: 64, time: Duration::from_secs(1) };
         let error = load.run().err().unwrap();
-        assert!(error.to_string().contains("differ from the sent ones"), "{error}");
+        assert!(error.to_string().contains("differ from the sent bytes"), "{error}");
         drop(server.join());
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::epoll::{Epoll, NO_EVENT};
 
-/// The load fails if the server sends nothing for this time.
+/// The load fails if the server sends nothing for this long.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const READ_SIZE: usize = 256 * 1024;
 
@@ -30,7 +30,7 @@ pub(crate) struct Seen {
     pub(crate) elapsed: Duration,
 }
 
-/// Returns the percentile `share` (0 to 1) of a sorted list, or 0 if it is empty.
+/// Returns the percentile `share` (0 to 1) of a sorted list, or 0 if the list is empty.
 pub(crate) fn percentile(sorted: &[u32], share: f64) -> u32 {
     let rank = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied().unwrap_or(0)
@@ -149,7 +149,7 @@ impl Trip {
         };
         let end = self.received + count;
         if end > self.sent || input[..count] != message[self.received..end] {
-            return Err(io::Error::other("the received bytes differ from the sent ones"));
+            return Err(io::Error::other("the received bytes differ from the sent bytes"));
         }
         self.received = end;
         Ok(end == message.len())

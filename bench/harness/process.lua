@@ -1,6 +1,6 @@
 -- Starts programs on their cores, measures them through /proc, and stops them with all processes that they started.
--- Used by suites. When this process ends, the programs always end too, because run_until_eof.sh stops them at the end
--- of a pipe to which only this process writes.
+-- Used by suites. The programs never outlive this process: run_until_eof.sh stops them at the end of a pipe that only
+-- this process writes to.
 
 local loop = require "lio.loop"
 local measure = require "measure"
@@ -79,7 +79,8 @@ end
 -- -----------------------------------------------------------------------------------------------------------
 -- Commands that end
 
--- Runs a shell command for at most `seconds` (default 60). Returns its output, with standard error, and its exit code.
+-- Runs a shell command for at most `seconds` (default 60). Returns its output, including standard error, and its exit
+-- code.
 function M.run(command, seconds)
   local text = measure.capture(("timeout -k 1 %d sh -c %s 2>&1; echo \"code $?\""):format(
     seconds or 60, quote(command)))

@@ -1,4 +1,4 @@
--- Prints the progress on standard error: the current case, the results, and the remaining time. There is one object per
+-- Prints the progress to standard error: the current case, the results, and the remaining time. There is one object per
 -- run: suites.lua creates the object; suites.lua and runner.lua call its methods.
 
 local format = require "format"
@@ -29,8 +29,8 @@ function Progress:say(text)
   io.stderr:write(("[%s left] %s\n"):format(clock(math.floor(self:left())), text))
 end
 
--- Called when a case begins. `planned` is its expected duration in seconds, `turns` the number of its turns, and
--- `columns` are the results to print.
+-- Called when a case begins. `planned` is its expected duration in seconds, `turns` its number of turns, and `columns`
+-- are the results to print.
 function Progress:case(suite, case, planned, turns, columns)
   self.step, self.columns, self.suite, self.ends = planned / math.max(1, turns), columns, suite, self.done + planned
   self:say(("%s/%s: %s"):format(suite, case.name, case.what))

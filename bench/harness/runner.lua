@@ -56,7 +56,7 @@ function M.medians(rounds)
 end
 
 -- Calls `f(...)`. Returns its result; if the result is nil, returns nil and the reason. If `f` raised an error, returns
--- nil, the error as a string, and "failed"; but raises the error of an interrupt again.
+-- nil, the error as a string, and "failed". The error of an interrupt is raised again instead.
 local function attempt(f, ...)
   local ok, result, reason = pcall(f, ...)
   if ok then
@@ -73,7 +73,8 @@ local function close(entry)
   if type(state) == "table" and state.close then state:close() end
 end
 
--- Opens a contender. Returns its entry, which has its result and, while it is open, its state.
+-- Opens a contender. Returns the contender's entry, which contains its result and, while the contender is open, its
+-- state.
 local function open(contender, progress)
   local entry = { contender = contender, fails = 0, result = {
     name = contender.name, series = contender.series, x = contender.x, peer = contender.peer, rounds = {},

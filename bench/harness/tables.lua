@@ -84,7 +84,7 @@ local function row(suite, what, one)
   return "| " .. table.concat(cells, " | ") .. " |"
 end
 
--- Returns a table of all cases. It has a row for each contender for which `wanted(contender)` is true.
+-- Returns a table of all cases. It has a row for each contender that `wanted(contender)` accepts.
 local function listing(suite, result, wanted)
   local head, rule, notes = { "case", "contender" }, { "---", "---" }, {}
   for _, column in ipairs(suite.columns) do

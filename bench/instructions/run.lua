@@ -3,11 +3,11 @@
 --
 --   lio bench/instructions/run.lua [rounds=60] [seconds=300] [only=WORD] [EXECUTABLE ...]
 --
--- Prints a table with a column for each executable (default: the one that runs this script). A server is counted twice,
--- over `rounds` rounds and over twice as many; a value is the difference, divided by the number of additional requests.
--- All 64 connections send while the server is stopped, so their requests arrive in one round of its loop. `seconds` is
--- the time limit of each process; `only` selects the rows whose names contain the word. The exit code is 1 if a process
--- failed.
+-- Prints a table with a column for each executable (default: the executable that runs this script). A server is counted
+-- twice, over `rounds` rounds and over twice as many; a value is the difference, divided by the number of additional
+-- requests. All 64 connections send while the server is stopped, so their requests arrive in one round of its loop.
+-- `seconds` is the time limit of each process; `only` selects the rows whose names contain the word. The exit code is 1
+-- if a process failed.
 
 local here = arg[0]:match "^(.*/)" or "./"
 package.path = here .. "../?.lua;" .. package.path

@@ -4,7 +4,7 @@
 -- { what, figure, unit, least or most = target }. A `rate` is also shown as CPU time, and as the number of plain
 -- coroutine switches that take the same time in the same process. The targets are for an idle machine with 2 cores.
 
--- Returns a ping-pong case with these values. `more` is a list of further rows.
+-- Returns a ping-pong case with these values. `more` is a list of additional rows.
 local function pingpong(name, values, what, more)
   local rows = { { what, "rate", "/s", least = 600000 } }
   for _, row in ipairs(more or {}) do rows[#rows + 1] = row end

@@ -56,9 +56,9 @@ local function field(path, pattern)
   return tonumber(value) or 0
 end
 
--- Returns a function that returns the number of voluntary context switches since this call, of the threads that exist
--- at this call. Each wakeup of a thread causes one switch. `M.switches` itself causes switches, the returned function
--- does not.
+-- Returns a function that counts voluntary context switches: it returns how many have occurred since the call of
+-- `M.switches`, in the threads that existed at that time. Each wakeup of a thread causes one switch. `M.switches`
+-- itself causes switches, the returned function does not.
 function M.switches()
   local pid = io.open("/proc/self/stat"):read "n"
   local paths = {}

@@ -18,7 +18,7 @@ local list = arguments.read(arg, options, require "cases")
 
 local failures = 0
 
--- Returns a cell of the table: the instructions of one repetition of a case in a host.
+-- Returns a cell of the table: the number of instructions of one repetition of a case in a host.
 local function cell(host, one)
   if host.missing then return "" end
   local count, problem = callgrind.each(function(n)

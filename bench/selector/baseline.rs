@@ -1,4 +1,4 @@
-//! `selector_baseline REGISTERED ACTIVE SECONDS`: the minimal program with which round.lua is compared. It makes the
+//! `selector_baseline REGISTERED ACTIVE SECONDS`: the minimal program that round.lua is compared with. It makes the
 //! same system calls with raw level-triggered epoll, and prints the same results. REGISTERED descriptors, the ends of
 //! socket pairs, are registered. A round sends one byte to each of ACTIVE descriptors, waits, and reads from the ready
 //! descriptors.
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use epoll::{Epoll, NO_EVENT};
 
-/// The clock is read after this number of rounds.
+/// The number of rounds between two reads of the clock.
 const BATCH: u64 = 100;
 
 struct Rounds {

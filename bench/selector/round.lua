@@ -10,7 +10,7 @@ local socket = require "lio.socket"
 
 local registered, active, seconds = tonumber(arg[1]), tonumber(arg[2]), tonumber(arg[3])
 local foreign = arg[4] == "foreign"
-local BATCH <const> = 100 -- the clock is read after this number of rounds
+local BATCH <const> = 100 -- the number of rounds between two reads of the clock
 
 assert(registered % 2 == 0 and active <= registered, "REGISTERED must be even, and not less than ACTIVE")
 

@@ -19,7 +19,7 @@ M.kinds = {
   stream = { path = "/stream", type = "text/plain", length = 8 * 128 },
 }
 
--- The kinds that the slowest server is measured with. They are few, because its measurements take a long time.
+-- The kinds that the slowest server is measured with: only a few, because measuring it takes a long time.
 local SLOW <const> = { hello = true, echo = true, json = true }
 local EVERY <const> = { hello = true, echo = true, large = true, json = true, stream = true }
 

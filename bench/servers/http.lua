@@ -1,5 +1,5 @@
 -- lio's server in the suite `http`, which uses only the public API: lio bench/servers/http.lua PORT FOLDER [workers =
--- 1]. FOLDER has the static files, which the suite creates.
+-- 1]. FOLDER contains the static files, which the suite creates.
 
 local web = require "lio.webserver"
 
@@ -9,7 +9,7 @@ local large, piece = ("x"):rep(100 * 1024), ("x"):rep(127) .. "\n"
 
 app:get("/", function() return "Hello, World!\n" end)
 
--- Like most handlers, this one has parameters, so the server creates the request and response objects.
+-- Like most handlers, this handler has parameters, so the server creates the request and response objects.
 app:get("/request", function(_req, _res) return "Hello, World!\n" end)
 
 app:get("/users/:id/posts/:post", function(req)

@@ -117,7 +117,7 @@ local function request_case()
 end
 
 -- Returns a case that compares one worker with two workers, each of which has its own core. If there are enough cores,
--- the client has further cores.
+-- the client uses other cores.
 local function workers_case()
   local one = {
     name = "workers2", what = "hello, 64 connections, by workers", share = 0.5, contenders = {},
@@ -186,8 +186,8 @@ local function idle_case()
   return one
 end
 
--- Returns the case that measures the memory of an idle keep-alive connection. A new server gets 10,000 of them, and its
--- growth is divided by their number.
+-- Returns the case that measures the memory of an idle keep-alive connection. A new server gets 10,000 connections, and
+-- the growth of its memory is divided by their number.
 local function memory_case()
   local one = {
     name = "memory", what = "an idle keep-alive connection", rounds = 1, turn_seconds = 3, contenders = {},

@@ -51,7 +51,7 @@ local SERVERS <const> = {
   server("node", "node " .. here "echo/peer/node.js", requirement("node -e 0", "nodejs")),
 }
 
--- Returns the function `turn` of a contender: it puts a load on the server, from other cores.
+-- Returns the function `turn` of a contender, which puts a load on the server from other cores.
 local function load(connections, size)
   return function(program, seconds)
     local _, cores = process.pinning()
@@ -68,7 +68,7 @@ local function load(connections, size)
   end
 end
 
--- Returns a case. The turns of a case without targets have half of the length.
+-- Returns a case. The turns of a case without targets are half as long.
 local function case(name, what, connections, size, targets)
   local contenders = {}
   for i, one in ipairs(SERVERS) do

@@ -66,7 +66,7 @@ local function case(name, what, active, targets)
 end
 
 -- The targets: 210,000 rounds per second on a machine where the baseline makes 250,000, and the same cost with any
--- number of descriptors. They are given as ratios of CPU time, because neither program ever sleeps.
+-- number of descriptors. The targets are given as ratios of CPU time, because neither program ever sleeps.
 local OVER_BASELINE <const>, OVER_FEWEST <const> = 1.19, 1.1
 
 local function flat(active)

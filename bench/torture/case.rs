@@ -121,7 +121,7 @@ impl Expected {
         let allow = response.header("allow").unwrap_or_default();
         let named = |method: &str| allow.split(|&byte| byte == b',').any(|word| word.trim_ascii() == method.as_bytes());
         if let Some(method) = self.allow.iter().find(|method| !named(method)) {
-            return Err(format!("the field Allow does not name {method}"));
+            return Err(format!("the Allow header does not list {method}"));
         }
         let is_correct = match self.body {
             Body::Any => true,
@@ -157,7 +157,7 @@ pub(crate) enum Finish {
     /// The client sends a part of a request (or nothing) and then FIN. The server may respond with a 4xx status, and
     /// closes the connection.
     HalfClose { kind: Kind },
-    /// The client sends all bytes, and RST when its loop has run `turns` further turns.
+    /// The client sends all bytes, and then sends RST after `turns` more turns of its loop.
     Reset { kind: Kind, turns: u32 },
     /// The client sends RST when it has received `after` bytes of the response.
     ResetMidResponse { kind: Kind, after: usize },
@@ -184,7 +184,7 @@ pub(crate) enum Pace {
     Fragments(usize),
 }
 
-/// A sequence of requests on one connection (see the head of this file). Its buffers are used again for the next case.
+/// A sequence of requests on one connection (see the head of this file). Its buffers are reused for the next case.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) out: Vec<u8>,

@@ -1,5 +1,5 @@
 //! Generates random cases for `client.rs`: their kinds, and the bytes of valid, truncated and aborted requests.
-//! `malformed.rs` generates malformed requests. Each request has another path or body, so that the client detects a
+//! `malformed.rs` generates malformed requests. Each request has a different path or body, so that the client detects a
 //! response to another request.
 
 use crate::case::{Body, Case, Expected, Finish, Kind, Pace, user_json};
@@ -209,7 +209,8 @@ impl Cases {
         case.out.extend_from_slice(line.as_bytes());
     }
 
-    /// Adds a request after which the server closes the connection: with `Connection: close`, or of HTTP/1.0.
+    /// Adds a request after which the server closes the connection: it contains `Connection: close`, or is an HTTP/1.0
+    /// request.
     fn last(&mut self, case: &mut Case, kind: Kind) {
         let id = self.id();
         let request = match self.random.below(3) {

@@ -36,7 +36,7 @@ pub(crate) struct Client {
     epoll: Epoll,
     slots: Vec<Slot>,
     cases: Cases,
-    /// Generates the sizes of fragments. The cases have another generator, because the timing must not change them.
+    /// Generates the sizes of fragments. The cases use a different generator, because the timing must not change them.
     pieces: Prng,
     pub(crate) results: Results,
     bounds: Bounds,
@@ -174,7 +174,7 @@ impl Client {
         }
     }
 
-    /// Sends the bytes that the case's pace and hold allow.
+    /// Sends the bytes that the pace and the `hold` of the case allow.
     fn send(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         let Some(mut stream) = slot.stream.as_ref() else {
@@ -195,7 +195,8 @@ impl Client {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     return self.settle(index, Verdict::Wrong("connection refused".into()));
                 }
-                // The server has closed. The bytes that it had sent are checked when the client reads them.
+                // The server has closed the connection. The bytes that it sent before are checked when the client reads
+                // them.
                 Err(_) => slot.sent = case.out.len(),
             }
             if matches!(case.pace, Pace::Fragments(_)) && slot.sent < limit {
@@ -299,7 +300,7 @@ impl Client {
         }
     }
 
-    /// Ends each case that exceeds the time limit as failed.
+    /// Fails each case that has exceeded the time limit.
     fn expire(&mut self) {
         for index in 0..self.slots.len() {
             let slot = &self.slots[index];

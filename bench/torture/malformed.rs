@@ -5,7 +5,7 @@
 use crate::prng::Prng;
 use Closing::{May, Must};
 
-/// Says whether the server must close the connection after it has refused a request.
+/// Whether the server must close the connection after it has refused a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Closing {
     /// The server must close, because the framing is uncertain: it must not parse the following bytes as a request.

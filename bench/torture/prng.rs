@@ -1,5 +1,5 @@
 //! A seeded xorshift64* generator for all random choices of the torture program. The same seed produces the same cases
-//! in the same order, so that a failure can be reproduced. The relative timing of the connections may still differ.
+//! in the same order, so that a failure can be reproduced. The relative timing of the connections can still differ.
 
 pub(crate) struct Prng(u64);
 

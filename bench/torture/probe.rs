@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// The allowed difference between the numbers of descriptors at the start and at the end.
 const DESCRIPTOR_SLACK: usize = 2;
-/// The maximum time at the end for the server to close its connections.
+/// The longest time that the server may take to close its connections after the run.
 const SETTLING: Duration = Duration::from_secs(5);
 /// The allowed growth of the memory in bytes, in addition to a fifth of its size.
 const MEMORY_SLACK: u64 = 8 * 1024 * 1024;
@@ -38,7 +38,7 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Takes and prints the sample with which the memory is compared at the end.
+    /// Takes and prints the sample that the memory at the end is compared with.
     pub(crate) fn warm(&mut self) -> io::Result<()> {
         self.warm = Some(self.sample("10 %")?);
         Ok(())
@@ -63,8 +63,8 @@ impl Probe {
         Ok(Sample { descriptors, memory: pages * self.page })
     }
 
-    /// Waits until the server has closed its connections. Called when the client has closed all of them. Returns a
-    /// description of each resource that has grown.
+    /// Waits until the server has closed its connections. Called after the client has closed its ends of all
+    /// connections. Returns a description of each resource that has grown.
     pub(crate) fn growth(&self) -> io::Result<Vec<String>> {
         let deadline = Instant::now() + SETTLING;
         let settled = |sample: Sample| sample.descriptors.abs_diff(self.start.descriptors) <= DESCRIPTOR_SLACK;

@@ -7,7 +7,7 @@ use crate::case::Kind;
 use crate::exchange::{Ending, Exchange};
 
 const FAILURES_SHOWN: u64 = 10;
-/// The number of bytes that are printed of each side of a failed exchange.
+/// The maximum number of bytes printed for each side of a failed exchange.
 const BYTES_SHOWN: usize = 600;
 
 #[derive(Clone, Copy, Default)]

@@ -2,7 +2,7 @@
 //!
 //! Weights are in thousandths. Malformed elements are ignored.
 
-/// The codings of responses. The coding that usually has the smaller output is first.
+/// The codings of responses. The coding that usually produces the smaller output is first.
 const CODINGS: [&str; 2] = ["br", "gzip"];
 
 /// Returns the codings that the client accepts, best first. Codings with a lower weight than `identity` are left out.

@@ -10,9 +10,9 @@ use std::time::SystemTime;
 pub(crate) struct Validators<'a> {
     /// A strong entity tag with its quotes.
     pub(crate) tag: &'a [u8],
-    /// Time of the last modification, in seconds since the Unix epoch.
+    /// The time of the last modification, in seconds since the Unix epoch.
     pub(crate) modified: u64,
-    /// Time of the response, in seconds since the Unix epoch.
+    /// The time of the response, in seconds since the Unix epoch.
     pub(crate) now: u64,
 }
 
@@ -31,9 +31,9 @@ pub(crate) struct Conditions<'a> {
 pub(crate) enum Verdict {
     /// Send the representation, or the requested ranges of it.
     Send,
-    /// 304.
+    /// Respond with 304 (Not Modified).
     NotModified,
-    /// 412.
+    /// Respond with 412 (Precondition Failed).
     Failed,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn allows_range(conditions: &Conditions<'_>, known: &Validators<'_>) 
     if let Some((weak, tag, rest)) = take_tag(field) {
         return !weak && rest.is_empty() && tag == known.tag;
     }
-    // Within the second of its last modification, the representation may change again without a new date.
+    // Within the second of its last modification, the representation can change again without a new date.
     date(field) == Some(known.modified) && known.modified < known.now
 }
 
@@ -110,7 +110,7 @@ fn lists(field: &[u8], tag: &[u8], comparison: Comparison) -> Option<bool> {
     }
 }
 
-/// Parses an HTTP date into seconds since the Unix epoch. Dates before the epoch give 0.
+/// Parses an HTTP date into seconds since the Unix epoch. Dates before the epoch become 0.
 fn date(field: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(field.trim_ascii()).ok()?;
     let when = httpdate::parse_http_date(text).ok()?;

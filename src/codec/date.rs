@@ -7,13 +7,13 @@ use httpdate::HttpDate;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
-/// Length of an IMF-fixdate in bytes: `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// The length of an IMF-fixdate in bytes: `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub(crate) const LENGTH: usize = 29;
 
 /// The last second that the format can express: 9999-12-31 23:59:59.
 pub(crate) const LAST_SECOND: u64 = 253_402_300_799;
 
-/// Formats a time in seconds since the Unix epoch. Times after the year 9999 give the last second of that year.
+/// Formats a time in seconds since the Unix epoch. Times after the year 9999 become the last second of that year.
 pub(crate) fn format(second: u64) -> [u8; LENGTH] {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(second.min(LAST_SECOND));
     let mut text = [0; LENGTH];
@@ -36,7 +36,7 @@ impl DateCache {
     }
 
     /// Returns the date for `now`, in seconds since the Unix epoch. The date is formatted only if `now` has changed
-    /// since the last call. Times after the year 9999 give the last second of that year.
+    /// since the last call. Times after the year 9999 become the last second of that year.
     #[inline]
     pub(crate) fn get(&mut self, now: u64) -> &[u8; LENGTH] {
         if now != self.second {

@@ -21,7 +21,7 @@ const MAX_PADDING: u32 = 64;
 /// The limits of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The maximum number of parts, fields and files together.
+    /// The maximum number of parts (fields and files together).
     pub(crate) parts: u64,
     /// The maximum number of bytes of one part's header section.
     pub(crate) headers: usize,
@@ -107,7 +107,7 @@ impl Multipart {
             state: State::Preamble,
             limits,
             delimiter: Finder::new(&delimiter).into_owned(),
-            // A delimiter starts with CRLF. The body may start with a boundary without this CRLF.
+            // A delimiter starts with CRLF. The body can start with a boundary without this CRLF.
             buffer: b"\r\n".to_vec(),
             start: 0,
             part: Part::default(),
@@ -206,7 +206,7 @@ impl Multipart {
         }
     }
 
-    /// Returns the number of bytes at the end of the buffer that may be the start of a delimiter. The only carriage
+    /// Returns the number of bytes at the end of the buffer that might be the start of a delimiter. The only carriage
     /// return of a delimiter is its first byte, so only the last carriage return in the buffer can be the start.
     fn held_back(&self) -> usize {
         let rest = self.rest();

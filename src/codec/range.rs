@@ -10,7 +10,7 @@ pub(crate) const MAX_RANGES: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) first: u64,
-    /// At least 1.
+    /// The length in bytes, at least 1.
     pub(crate) length: u64,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn parse(field: &[u8], size: u64) -> Option<Vec<Span>> {
     (count > 0).then_some(found)
 }
 
-/// Parses a decimal number. Numbers beyond 64 bits give the largest `u64`.
+/// Parses a decimal number. Numbers beyond 64 bits become the largest `u64`.
 fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -75,7 +75,7 @@ fn spec(text: &[u8]) -> Option<Spec> {
     (first <= last).then_some(Spec::From(first, last))
 }
 
-/// Returns the part of a range that is within a representation of `size` bytes; `None` if it is empty.
+/// Returns the part of a range that is within a representation of `size` bytes; `None` if this part is empty.
 fn span(spec: Spec, size: u64) -> Option<Span> {
     match spec {
         Spec::From(first, _) if first >= size => None,

@@ -14,7 +14,7 @@ pub(crate) fn find_byte(byte: u8, bytes: &[u8]) -> Option<usize> {
     if bytes.len() < 24 { bytes.iter().position(|other| *other == byte) } else { memchr::memchr(byte, bytes) }
 }
 
-/// Whether the result of [`percent_decode`] would differ from `bytes`.
+/// Whether [`percent_decode`] would change `bytes` or fail.
 pub(crate) fn needs_decode(bytes: &[u8], plus_is_space: bool) -> bool {
     if plus_is_space { memchr::memchr2(b'%', b'+', bytes).is_some() } else { memchr::memchr(b'%', bytes).is_some() }
 }
@@ -23,7 +23,7 @@ pub(crate) fn needs_decode(bytes: &[u8], plus_is_space: bool) -> bool {
 /// is correct in queries and form bodies only.
 ///
 /// # Errors
-/// [`BadEscape`]; `out` then contains the bytes before it.
+/// [`BadEscape`] if an escape is invalid; `out` then contains the decoded bytes before it.
 pub(crate) fn percent_decode(bytes: &[u8], plus_is_space: bool, out: &mut Vec<u8>) -> Result<(), BadEscape> {
     out.reserve(bytes.len());
     let mut rest = bytes;
@@ -62,7 +62,8 @@ pub(crate) fn path_is_plain(raw: &[u8]) -> bool {
     raw.is_ascii() && find_byte(b'%', raw).is_none()
 }
 
-/// Returns the normal form of a raw path: the path itself, or the bytes written to `scratch`. `None` for a bad escape.
+/// Returns the normal form of a raw path: the path itself, or the bytes written to `scratch`. Returns `None` if an
+/// escape is invalid.
 #[inline]
 pub(crate) fn normal_path<'a>(raw: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     if path_is_plain(raw) {
@@ -78,7 +79,7 @@ pub(crate) fn normal_path<'a>(raw: &'a [u8], scratch: &'a mut Vec<u8>) -> Option
 /// escaped. The result is ASCII. Dot segments are kept.
 ///
 /// # Errors
-/// [`BadEscape`]; `out` then contains the bytes before it.
+/// [`BadEscape`] if an escape is invalid; `out` then contains the normal form of the bytes before it.
 pub(crate) fn normalize_path(raw: &[u8], out: &mut Vec<u8>) -> Result<(), BadEscape> {
     out.reserve(raw.len());
     let mut rest = raw;

@@ -1,4 +1,4 @@
--- Many coroutines of one service, each of which calls several services in turn.
+-- Calls several services in turn from many coroutines of one service.
 
 local ltask = require "ltask"
 local figures = require "figures"

@@ -1,5 +1,5 @@
--- Makes sequential calls from one service to another. `idle` is the number of further services that wait for messages,
--- `blocked` the number of further services that block on their event descriptors.
+-- Makes sequential calls from one service to another. `idle` is the number of additional services that wait for
+-- messages, `blocked` the number of additional services that block on their event descriptors.
 
 local ltask = require "ltask"
 local figures = require "figures"

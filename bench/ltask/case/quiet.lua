@@ -1,5 +1,5 @@
 -- Measures the cost of an idle system. The monitor thread takes some samples after the last activity, so the result is
--- the difference of a long and a short pause, which is the cost of `seconds` of idle time.
+-- the difference between a long and a short pause, which is the cost of `seconds` of idle time.
 
 local ltask = require "ltask"
 local figures = require "figures"

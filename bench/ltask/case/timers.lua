@@ -1,6 +1,6 @@
--- Sets timers in no order, which expire within one second. Measures how late they fire, and counts those that fire too
--- early. `first` is the number of centiseconds before that second. If `first` is 1, the first timers expire while the
--- service is still setting timers, so they fire late.
+-- Sets timers whose delays are spread over one second, in no particular order. Measures how late they fire, and counts
+-- those that fire too early. `first` is the shortest delay, in centiseconds. If `first` is 1, the first timers expire
+-- while the service is still setting timers, so they fire late.
 
 local ltask = require "ltask"
 local figures = require "figures"

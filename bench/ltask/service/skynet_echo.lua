@@ -1,5 +1,5 @@
 -- A skynet service that responds with the arguments of a request: to `ret` with `ret(pack(…))`, to `retpack` with
--- `retpack`. The request `leave` ends it.
+-- `retpack`. The request `leave` ends the service.
 
 local skynet = require "skynet"
 

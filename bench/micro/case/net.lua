@@ -16,7 +16,7 @@ local function pair()
   return assert(net.wrap(one)), assert(net.wrap(other))
 end
 
--- Returns a case that receives data which is already in the socket's buffer: it sends `MANY` pieces in one call, and
+-- Returns a case that receives data that is already in the socket's buffer: it sends `MANY` pieces in one call, and
 -- then calls `take(c)` `MANY` times.
 local function buffered(piece, take)
   local near, far = pair()

@@ -17,7 +17,7 @@ local function pair()
   return near, far
 end
 
--- Returns a selector in which one end of a socket pair is registered, and both ends.
+-- Registers one end of a new socket pair in a selector. Returns the selector and both ends.
 local function watched()
   local selector = assert(lio.create())
   local near, far = pair()

@@ -127,7 +127,8 @@ impl Decoder {
         })
     }
 
-    /// Ends the body. An empty body is valid, because a response without a body may still name a coding.
+    /// Ends the body. An empty body is valid, because a response without a body can still have a `Content-Encoding`
+    /// field.
     pub(crate) fn finish(&mut self) -> Result<(), DecodeError> {
         self.is_finished = true;
         match &mut self.state {

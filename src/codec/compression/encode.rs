@@ -52,7 +52,7 @@ impl Encoder {
         }
     }
 
-    /// Encodes a piece of the body. Its encoded bytes may be output only by a later call.
+    /// Encodes a piece of the body. Its encoded bytes might be output only by a later call.
     pub(crate) fn write(&mut self, data: &[u8]) -> io::Result<()> {
         match &mut self.0 {
             State::Gzip(writer) => writer.write_all(data),

@@ -19,7 +19,7 @@ pub(crate) enum Coding {
 }
 
 impl Coding {
-    /// Finds the coding that a header field names. `name` must be in lower case.
+    /// Returns the coding with this name, which must be in lower case.
     pub(crate) fn of(name: &[u8]) -> Option<Coding> {
         match name {
             b"gzip" | b"x-gzip" => Some(Coding::Gzip),

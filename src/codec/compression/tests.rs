@@ -1,4 +1,4 @@
-//! Encoders and decoders tested against each other, in pieces of any size.
+//! Tests of the encoders and decoders against each other, in pieces of any size.
 
 use super::Coding;
 use super::decode::{DecodeError, Decoder};

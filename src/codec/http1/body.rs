@@ -22,7 +22,7 @@ pub(crate) enum Framing {
     UntilClose,
 }
 
-/// The rest of a body.
+/// The part of a body that has not been returned yet.
 #[derive(Debug)]
 enum Rest {
     /// All data was returned, or there is no body.
@@ -34,15 +34,15 @@ enum Rest {
     Broken(Box<Reject>),
 }
 
-/// The content of the buffered bytes. Ranges and counts are relative to the start of the buffered bytes.
+/// The result of one parsing step on the buffered bytes. Ranges and counts are relative to the start of these bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BodyEvent {
-    /// Data, at least one byte, which counts as returned. The caller uses the data, and then removes `consume` bytes.
+    /// At least one byte of data, which counts as returned. The caller uses the data, and then removes `consume` bytes.
     Data { data: Range<usize>, consume: usize },
     /// The body is complete; the caller removes `consume` bytes. `trailers`: the trailer section with its blank line;
     /// empty if there is none.
     End { consume: usize, trailers: Range<usize> },
-    /// The caller removes `consume` bytes. More bytes are needed than then remain.
+    /// The caller removes `consume` bytes. More bytes must arrive before the next step.
     More { consume: usize },
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum BodyEvent {
 #[derive(Debug)]
 pub(crate) struct IncomingBody {
     rest: Rest,
-    /// Number of data bytes returned so far.
+    /// The number of data bytes returned so far.
     received: u64,
 }
 
@@ -120,13 +120,13 @@ impl IncomingBody {
         }
     }
 
-    /// Number of data bytes returned so far.
+    /// The number of data bytes returned so far.
     pub(crate) fn received(&self) -> u64 {
         self.received
     }
 
-    /// Number of data bytes returned or announced. Limits apply to this number, so that a body can be refused before
-    /// its data arrives.
+    /// The number of data bytes returned or announced. Limits apply to this number, so that a body can be refused
+    /// before its data arrives.
     pub(crate) fn announced(&self) -> u64 {
         match &self.rest {
             Rest::Length(left) => self.received.saturating_add(*left),

@@ -32,8 +32,8 @@ pub(crate) struct Decoded {
     pub(crate) consumed: usize,
     /// A run of body data, never empty. It ends at `consumed`.
     pub(crate) data: Option<Range<usize>>,
-    /// The trailer section including its blank line; present only when the body becomes complete. The handler gets the
-    /// trailer fields separately: they are never merged into the fields of the head (RFC 9110 section 6.5.1).
+    /// The trailer section including its blank line; present only in the result that completes the body. The handler
+    /// gets the trailer fields separately: they are never merged into the fields of the head (RFC 9110 section 6.5.1).
     pub(crate) trailers: Option<Range<usize>>,
     /// Whether the body is complete. If so, the bytes after `consumed` belong to the next message.
     pub(crate) done: bool,
@@ -118,9 +118,9 @@ const NEXT_SIZE: State = State::Size { value: 0, digits: 0 };
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunked {
     state: State,
-    /// Sum of the chunk sizes so far.
+    /// The sum of the chunk sizes so far.
     total: u64,
-    /// Bytes of extensions so far.
+    /// The number of bytes of extensions so far.
     extensions: u64,
 }
 

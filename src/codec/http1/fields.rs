@@ -15,9 +15,9 @@ const USUAL_FIELDS: usize = 32;
 /// A part of the parsed slice, as byte offsets `start..end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Offset of the first byte.
+    /// The offset of the first byte.
     pub(crate) start: u32,
-    /// Offset after the last byte.
+    /// The offset after the last byte.
     pub(crate) end: u32,
 }
 
@@ -63,16 +63,16 @@ pub(crate) const NO_FIELDS: Fields =
 pub(crate) enum Section {
     /// The section is complete.
     Complete {
-        /// Offset after the blank line.
+        /// The offset after the blank line.
         end: usize,
-        /// Number of fields written to the table.
+        /// The number of fields written to the table.
         count: usize,
     },
     /// The section is incomplete, and valid so far.
     Partial,
 }
 
-/// Whether `byte` may be part of a token (RFC 9110 section 5.6.2).
+/// Whether `byte` can be part of a token (RFC 9110 section 5.6.2).
 pub(crate) const fn is_token_byte(byte: u8) -> bool {
     TOKEN[byte as usize]
 }
@@ -120,8 +120,7 @@ pub(crate) fn parse_section(
     Ok(section)
 }
 
-/// Like [`parse_section`] for a section that starts with `text`. The first `searched` bytes of `text` did not justify a
-/// parse.
+/// Like [`parse_section`], but the section starts with `text`, whose first `searched` bytes did not justify a parse.
 pub(crate) fn parse_grown(
     text: &[u8], searched: usize, limit: usize, max: usize, out: &mut [Field],
 ) -> Result<Section, Reject> {
@@ -131,8 +130,8 @@ pub(crate) fn parse_grown(
 
 const BARE_LF: Reject = Reject::bad("line feed without carriage return");
 
-/// The second attempt to parse a section, which has many fields. The first attempt does not use the large table,
-/// because clearing it costs more than parsing a usual head.
+/// Parses a section with many fields again, with the large table. The first attempt does not use this table, because
+/// clearing it costs more than parsing a usual head.
 #[cold]
 #[inline(never)]
 fn parse_many(buf: &[u8], at: usize, max: usize, out: &mut [Field]) -> Result<Section, Reject> {

@@ -30,11 +30,11 @@ const MAX_LIMIT: usize = 1 << 30;
 /// The size limits of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Bytes of the request line without its CRLF; 414 if exceeded.
+    /// The maximum number of bytes of the request line without its CRLF; 414 if exceeded.
     pub(crate) request_line: usize,
-    /// Bytes of the header section including its blank line; 431 if exceeded.
+    /// The maximum number of bytes of the header section including its blank line; 431 if exceeded.
     pub(crate) headers: usize,
-    /// Number of fields, at most [`fields::MAX_FIELDS`]; 431 if exceeded.
+    /// The maximum number of fields, at most [`fields::MAX_FIELDS`]; 431 if exceeded.
     pub(crate) fields: usize,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Whether parsing `buf` may find more than the last attempt did.
+    /// Whether parsing `buf` can find more than the last attempt did.
     #[inline]
     pub(super) fn needs_parse(&mut self, buf: &[u8]) -> bool {
         let from = std::mem::replace(&mut self.searched, buf.len()).min(buf.len());
@@ -93,9 +93,9 @@ pub(crate) struct Head {
     pub(crate) host: Option<Span>,
     /// 10 for HTTP/1.0, 11 for HTTP/1.1.
     pub(crate) version: u8,
-    /// Number of fields written to the table.
+    /// The number of fields written to the table.
     pub(crate) field_count: usize,
-    /// Number of bytes up to and including the blank line; skipped empty lines are counted.
+    /// The number of bytes up to and including the blank line; skipped empty lines are counted.
     pub(crate) head_len: usize,
     /// How the end of the body is determined.
     pub(crate) framing: Framing,
@@ -171,7 +171,7 @@ impl Parser {
 
     /// Parses the request head at the start of `buf`; `None` if more bytes are needed.
     ///
-    /// Pass the default as `progress` to the first call for a head, and the same value to the further calls for this
+    /// Pass the default as `progress` to the first call for a head, and the same value to all later calls for this
     /// head. Between these calls `buf` may move and grow, but not shrink. After `Some`, reset `progress` and consume
     /// `head_len` bytes.
     ///

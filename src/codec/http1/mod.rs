@@ -1,7 +1,7 @@
 //! HTTP/1 messages (RFC 9112): heads, fields and bodies, as servers and clients read and write them.
 //!
-//! Both sides are equally strict: an ambiguous message is refused. On a reused connection, a misread message could
-//! answer another client's request.
+//! Both sides are equally strict: an ambiguous message is refused. On a reused connection, a misread message could be
+//! taken for the response to another client's request.
 //!
 //! | file | topic | RFC |
 //! |---|---|---|

@@ -21,8 +21,8 @@ impl<'b> RequestHead<'b> {
         }
     }
 
-    /// Returns the value of a field; `None` if the field is missing. If it occurs several times, its values are joined.
-    /// Names are case-insensitive.
+    /// Returns the value of a field; `None` if the field is missing. If the field occurs several times, its values are
+    /// joined. Names are case-insensitive.
     pub(crate) fn joined(self, name: &[u8]) -> Option<Cow<'b, [u8]>> {
         section::joined(self.section(), name)
     }

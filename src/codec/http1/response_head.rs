@@ -23,15 +23,15 @@ pub(crate) enum RequestKind {
 /// A complete head. Spans are offsets into the parsed buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// 100 to 999.
+    /// The status code: 100 to 999.
     pub(crate) status: u16,
     /// The reason phrase; may be empty.
     pub(crate) reason: Span,
-    /// 10 or 11.
+    /// 10 for HTTP/1.0, 11 for HTTP/1.1.
     pub(crate) version: u8,
-    /// Number of fields written to the table.
+    /// The number of fields written to the table.
     pub(crate) field_count: usize,
-    /// Number of bytes up to and including the blank line.
+    /// The number of bytes up to and including the blank line.
     pub(crate) head_len: usize,
     /// How the end of the body is determined.
     pub(crate) framing: Framing,
@@ -109,7 +109,7 @@ impl MessageFields {
     }
 
     fn persists(&self, line: &Line, framing: Framing) -> bool {
-        // A server that announces a body in a 204 response may also send it.
+        // A server that announces a body in a 204 response might send this body.
         let announces_body =
             line.status == 204 && (self.coding != Coding::Absent || self.length.is_some_and(|length| length > 0));
         let persists = line.version == 11 || self.is_keep_alive;

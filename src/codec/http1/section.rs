@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 /// Returns the lines, including the blank line, each with its carriage return but without its line feed. `section` must
-/// have been accepted by [`super::fields::parse_section`]; it may lack its blank line.
+/// have been accepted by [`super::fields::parse_section`]; its blank line may be missing.
 pub(crate) fn lines(section: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     let mut rest = section;
     std::iter::from_fn(move || {

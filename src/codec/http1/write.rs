@@ -1,4 +1,4 @@
-//! Writer of response heads and chunks, into a connection's write buffer.
+//! Writes response heads and chunks into a connection's write buffer.
 //!
 //! [`ResponseHead`] writes a head with fields that a handler has set; [`plain_head`] writes a head without handler
 //! fields in one step. Invariant: every name and value from outside is checked before it reaches the buffer, so that no
@@ -19,7 +19,7 @@ pub(crate) enum BadField {
     Name,
     /// The value contains a CR, an LF or a NUL.
     Value,
-    /// Only the server sets Transfer-Encoding.
+    /// The name is Transfer-Encoding, which only the server sets.
     Forbidden,
 }
 
@@ -89,8 +89,8 @@ impl HandlerFields {
 }
 
 impl Framing {
-    /// Returns the framing of a whole body of `length` bytes. `set`: the Content-Length that a handler set; a response
-    /// to HEAD sends it if there is no body to measure.
+    /// Returns the framing of a whole body of `length` bytes. `set`: the Content-Length that a handler set; it is used
+    /// only for a response to HEAD without a body.
     pub(crate) fn of_whole(status: u16, is_head: bool, length: usize, set: Option<u64>) -> Self {
         match status {
             _ if !body_allowed(status) => Framing::None,
@@ -116,7 +116,7 @@ impl Framing {
 
 /// A response head with fields that a handler has set.
 pub(crate) struct ResponseHead<'h> {
-    /// As in [`status_line`].
+    /// The status code, 100 to 999.
     pub(crate) status: u16,
     /// Field lines that were checked with [`check_field`].
     pub(crate) lines: &'h [u8],
@@ -154,7 +154,7 @@ impl ResponseHead<'_> {
 /// Checks whether a field can be sent.
 ///
 /// # Errors
-/// If it cannot, the [`BadField`] is the reason.
+/// The reason why the field cannot be sent.
 #[inline]
 pub(crate) fn check_field(name: &[u8], value: &[u8]) -> Result<(), BadField> {
     if !is_token(name) {
@@ -236,8 +236,9 @@ pub(crate) struct Persistence {
     pub(crate) version: u8,
 }
 
-/// Appends the head of a 200 response as [`status_line`], [`content_type`] (not for an empty body), [`content_length`],
-/// [`date`], [`connection`] and [`end_head`] together do, and reserves memory for the body.
+/// Appends the head of a 200 response in one step. The result is the same as that of [`status_line`], [`content_type`]
+/// (not for an empty body), [`content_length`], [`date`], [`connection`] and [`end_head`]. Also reserves memory for the
+/// body.
 #[inline]
 pub(crate) fn plain_head(
     out: &mut Vec<u8>, media_type: DefaultType, length: usize, persists: Persistence, date: &[u8; 29],

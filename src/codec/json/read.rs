@@ -6,7 +6,8 @@ use std::fmt;
 /// Why a JSON text cannot be parsed.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ParseError {
-    /// The message, which names a line, counted from 1, and a column: the number of bytes of the line that were read.
+    /// The message. It contains a line number, counted from 1, and a column: the number of bytes of this line that were
+    /// read.
     pub(crate) message: String,
     /// A short code for programs: `truncated` if the text ends too early, otherwise `invalid`.
     pub(crate) code: &'static str,

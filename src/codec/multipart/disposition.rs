@@ -1,7 +1,7 @@
 //! Parser of the parameters of `Content-Type` and of a part's `Content-Disposition` (RFC 7578 section 4.2).
 //!
 //! Invariant: ambiguous values are refused. A repeated parameter is refused with 400, and so is text that is not a
-//! parameter, because other readers may interpret them differently.
+//! parameter, because other readers might interpret them differently.
 
 use crate::codec::http1::fields::is_token_byte;
 use crate::codec::http1::reject::Reject;

@@ -75,7 +75,7 @@ impl Form {
     /// Returns the next piece of the current part. `limit`: the maximum size of the whole part in bytes.
     ///
     /// # Errors
-    /// Those of [`Form::next`], and 413 if the part is larger.
+    /// The errors of [`Form::next`], and 413 if the part is larger than `limit`.
     pub(crate) fn piece(&mut self, limit: u64) -> Result<FormEvent, Reject> {
         if !self.in_part {
             return Ok(FormEvent::End);

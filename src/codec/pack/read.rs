@@ -1,8 +1,8 @@
 //! Reader of packed values.
 //!
-//! The reader does not trust its input: it checks every read against the end, and all tables that it preallocates are
-//! together no larger than the bytes can fill. The reader cannot check the target of a pointer. A string can come from
-//! any source, so pointers in strings are refused.
+//! The reader does not trust its input: it checks every read against the end of the bytes, and preallocates tables only
+//! for as many entries as the bytes can contain. The reader cannot check the target of a pointer. A string can come
+//! from any source, so pointers in strings are refused.
 
 use super::format::*;
 
@@ -58,13 +58,15 @@ pub(crate) enum Item<'b> {
     Pointer(usize),
     /// A C function, by its number.
     Function(u64),
-    /// A table whose content follows. If the second field is a name, [`Item::Reference`] may refer to the table by it.
+    /// A table whose content follows. If the second field is a number, an [`Item::Reference`] with this number can
+    /// follow.
     Table(Shape, Option<i64>),
-    /// A table whose content follows as [`Item::Content`] with this number. The name is as in [`Item::Table`].
+    /// A table whose content follows as [`Item::Content`] with the first number. The second field is as in
+    /// [`Item::Table`].
     Postponed(i64, Option<i64>),
     /// The content of the table that [`Item::Postponed`] announced with this number.
     Content(i64, Shape),
-    /// The table with this name.
+    /// The table whose [`Item::Table`] or [`Item::Postponed`] has this number as its second field.
     Reference(i64),
     /// The end of the values.
     End,

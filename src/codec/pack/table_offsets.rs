@@ -1,6 +1,6 @@
 //! The offsets at which tables begin in a message, to find tables that occur again. Used by `write`.
 //!
-//! Most messages have few tables, so the first 16 tables are searched one by one, and further tables in a hash map.
+//! Most messages have few tables, so the first 16 tables are searched one by one, and the other tables in a hash map.
 
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;

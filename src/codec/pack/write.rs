@@ -167,9 +167,9 @@ impl Writer {
         Ok(Array { shape, width, length, count: 0 })
     }
 
-    /// Returns whether the value of `key` belongs to the array, after the values of the previous keys. A small gap
-    /// before it is filled with nil, but only within the table's length. This length may be any border: a table with a
-    /// few values can report a length of 2^40.
+    /// Returns whether the value of `key` belongs in the array, which contains the values of the previous keys. A small
+    /// gap before `key` is filled with nil, but only within the table's length. This length may be any border: a table
+    /// with a few values can report a length of 2^40.
     #[inline(always)]
     pub(crate) fn item(&mut self, array: &mut Array, key: i64) -> Result<bool> {
         let next = key as u64;

@@ -60,7 +60,7 @@ fn refuse(wire: impl AsRef<[u8]>) -> u16 {
     let status = parse(wire).expect_err("refused").status;
     let each: Vec<usize> = (1..wire.len()).collect();
     let split = parse_in(TYPE, LIMITS, wire, &each).expect_err("refused");
-    assert_eq!(split.status, status, "the same status byte by byte");
+    assert_eq!(split.status, status, "the status is the same byte by byte");
     status
 }
 

@@ -90,7 +90,7 @@ fn too_many_ranges_are_ignored() {
     };
     assert_eq!(parts(&list(MAX_RANGES), 1000).map(|list| list.len()), Some(MAX_RANGES));
     assert_eq!(parts(&list(MAX_RANGES + 1), 1000), None);
-    assert_eq!(parts(&list(MAX_RANGES + 1), 1), None, "even if most are outside");
+    assert_eq!(parts(&list(MAX_RANGES + 1), 1), None, "too many, even if most are outside");
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(crate) trait Input {
     fn consume(&mut self, count: usize);
     /// Reads once, into free space for at least `want` bytes.
     fn fill(&mut self, want: usize) -> io::Result<Filled>;
-    /// Whether more bytes can arrive: neither side has closed.
+    /// Whether more bytes can arrive, because neither side has closed the connection.
     fn is_open(&self) -> bool;
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum ResponseRead<T> {
     End,
     /// The call would block; the input is armed for reading.
     WouldBlock,
-    /// The peer has closed before the end of the response.
+    /// The peer has closed the connection before the end of the response.
     Truncated,
     /// The response is malformed or exceeds a limit.
     Refused(Reject),
@@ -68,7 +68,7 @@ pub(crate) struct Data {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ResponseHead {
     pub(crate) status: u16,
-    /// 10 or 11.
+    /// 10 for HTTP/1.0, 11 for HTTP/1.1.
     pub(crate) version: u8,
     /// The reason phrase with its CRLF, followed by the header section.
     pub(crate) bytes: Vec<u8>,
@@ -111,10 +111,10 @@ impl Responses {
         *self = Responses { request, keep_alive: self.keep_alive, awaits_head: true, ..Responses::new(self.limits) };
     }
 
-    /// Reads the next head: that of an interim response or of the final response. `table` is overwritten.
+    /// Reads the next head, of an interim response or of the final response. `table` is overwritten.
     ///
     /// # Errors
-    /// Those of the connection.
+    /// I/O errors of the connection.
     pub(crate) fn head(
         &mut self, input: &mut impl Input, table: &mut Fields,
     ) -> io::Result<ResponseRead<ResponseHead>> {
@@ -157,7 +157,7 @@ impl Responses {
     /// Reads the next piece of the body. `limit`: the maximum size of the whole body in bytes.
     ///
     /// # Errors
-    /// Those of the connection.
+    /// I/O errors of the connection.
     pub(crate) fn piece(&mut self, input: &mut impl Input, limit: u64) -> io::Result<ResponseRead<Data>> {
         loop {
             let found = self.buffered_piece(input, limit);
@@ -179,12 +179,12 @@ impl Responses {
         self.body.check(limit)?;
         loop {
             let run = self.body.next(input.buffered())?;
-            // The bytes may contain a chunk's size without its data.
+            // The bytes might contain a chunk's size without its data.
             self.body.check(limit)?;
             match run {
                 BodyEvent::Data { data, consume } => return Ok(Some(ResponseRead::Ready(Data { data, consume }))),
                 BodyEvent::End { consume, trailers } => {
-                    // The section has fields, and not only the blank line.
+                    // The trailer section has fields: it is longer than a blank line.
                     if trailers.len() > 2 {
                         self.trailers = input.buffered()[trailers].to_vec();
                     }
@@ -201,7 +201,8 @@ impl Responses {
         }
     }
 
-    /// Ends the response, because the peer has closed. Returns whether the body is complete or truncated.
+    /// Ends the response, because the peer has closed the connection. Returns `End` if the body is complete, otherwise
+    /// `Truncated`.
     fn end<T>(&mut self) -> ResponseRead<T> {
         self.keep_alive = false;
         if self.body.end() { ResponseRead::End } else { ResponseRead::Truncated }
@@ -216,7 +217,7 @@ impl Responses {
     /// `End`, [`Responses::take_collected`] returns the body.
     ///
     /// # Errors
-    /// Those of the connection.
+    /// I/O errors of the connection.
     pub(crate) fn whole(&mut self, input: &mut impl Input, limit: u64) -> io::Result<ResponseRead<Data>> {
         if let (Some(left @ 1..), true) = (self.body.left(), self.collected.is_empty()) {
             if let Err(reject) = self.body.check(limit) {

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::io;
 
-/// A connection whose peer has sent these pieces. If `ends` is true, the peer has then closed.
+/// A connection whose peer has sent these pieces. If `ends` is true, the peer has closed the connection after the last
+/// piece.
 struct Pieces {
     buffered: Vec<u8>,
     coming: VecDeque<Vec<u8>>,

@@ -28,7 +28,7 @@ struct Entry {
     metadata: Metadata,
     /// `None` if only the metadata is cached.
     content: Option<Bytes>,
-    /// Whether the entry was used since it was last checked for removal.
+    /// Whether the entry has been used since it was last checked for removal.
     is_used: bool,
 }
 
@@ -58,7 +58,7 @@ impl Cache {
         entry.content.clone()
     }
 
-    /// Caches the metadata of a file, and its content if that is given; see [`Cache::accepts`].
+    /// Caches the metadata of a file, and its content if given; see [`Cache::accepts`].
     pub(crate) fn put(&mut self, path: &[u8], metadata: &Metadata, content: Option<Bytes>) {
         self.remove(path);
         let path: Rc<[u8]> = path.into();

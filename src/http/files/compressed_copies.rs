@@ -1,4 +1,4 @@
-//! Compressed copies beside a file, `.br` and `.gz`, and which of them a client gets.
+//! Compressed copies beside a file (`.br` and `.gz`), and the choice of the copy for a client.
 //!
 //! Invariant: a copy older than its file is outdated, and is not sent.
 
@@ -7,8 +7,7 @@ use crate::codec::http1::request::RequestHead;
 use crate::file::{Kind, Metadata, OpenFile, Refusal};
 use std::collections::HashMap;
 
-/// How long a missing copy is cached as missing, in nanoseconds, and the maximum number of paths whose copies are
-/// cached as missing.
+/// How long the absence of a copy is cached, in nanoseconds, and the maximum number of paths for which it is cached.
 const ABSENT_FOR: u64 = 2_000_000_000;
 const MAX_ABSENT: usize = 1000;
 

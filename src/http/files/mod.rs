@@ -1,4 +1,5 @@
-//! Files as responses: the file that a path names, its copy that a client prefers, and the part that is sent.
+//! Files as responses: the file that a path names, the compressed copy that a client prefers, and the part that is
+//! sent.
 //!
 //! | file | topic |
 //! |---|---|

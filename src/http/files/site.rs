@@ -1,5 +1,5 @@
-//! A folder that is served. Each request opens the file, or at least reads its metadata, so the bytes, length and
-//! validators of a response belong to the same state of the file.
+//! A served folder. Each request opens the file, or at least reads its metadata, so the bytes, length and validators of
+//! a response belong to the same state of the file.
 
 use super::cache::Cache;
 use super::compressed_copies::{Accepted, MissingCopies, find_copy, is_copy, path_of};
@@ -43,7 +43,7 @@ pub(crate) struct Representation {
     /// The media type, without a charset.
     media_type: &'static str,
     coding: Option<&'static str>,
-    /// Whether another client may get a different representation.
+    /// Whether other clients can get a different representation.
     varies: bool,
 }
 
@@ -57,8 +57,8 @@ impl Site {
         Site { missing: MissingCopies::default(), cache: Cache::new(options.cache, options.cache_file), options }
     }
 
-    /// Returns the path below the folder for the raw tail of a request's path; `None` if it cannot name a file, or is
-    /// hidden.
+    /// Converts the raw tail of a request path to a path below the folder. Returns `None` if the tail cannot name a
+    /// file, or if the file is hidden.
     pub(crate) fn path(&self, tail: &[u8]) -> Option<Vec<u8>> {
         let mut path = Vec::new();
         uri::percent_decode(tail, false, &mut path).ok()?;
@@ -70,8 +70,8 @@ impl Site {
     /// Finds the representation of the file at `path` for a client that accepts these codings.
     ///
     /// # Errors
-    /// If the path names a directory, the error is the opened directory; otherwise it is the reason why the file cannot
-    /// be opened.
+    /// If the path names a directory, the error contains the opened directory; otherwise it is the reason why the file
+    /// cannot be opened.
     pub(crate) fn find(
         &mut self, folder: &mut Folder, path: Vec<u8>, accepted: Accepted, clock: Clock,
     ) -> Result<Representation, Result<OpenFile, Refusal>> {
@@ -112,8 +112,8 @@ impl Site {
         found
     }
 
-    /// Returns the bytes for the body of a response, if they are few: the whole content, or one range. `None` if they
-    /// are many, if the choice is several ranges or an error, or if the file cannot be read.
+    /// Returns the content of a short response body: the whole file, or one range. Returns `None` if the body must be
+    /// sent from the file, if the choice is several ranges or an error, or if the file cannot be read.
     pub(crate) fn load(&mut self, found: &Representation, choice: &Choice, clock: Clock) -> Option<Bytes> {
         let (first, length) = match choice {
             Choice::Whole => (0, found.metadata.size),
@@ -136,7 +136,7 @@ impl Site {
         if length <= MAX_READ { read(file, first, length) } else { None }
     }
 
-    /// Passes the fields of the response to `add`, except Content-Length.
+    /// Passes the response fields to `add`, except Content-Length.
     pub(crate) fn each_field(
         &self, found: &Representation, validators: &Validators, choice: &Choice,
         mut add: impl FnMut(&'static [u8], &[u8]),
@@ -166,7 +166,7 @@ impl Site {
         add(b"Content-Type", media_type::with_charset(found.media_type).as_bytes());
     }
 
-    /// Returns the metadata of the file at a path, and its content; the content is `None` if only the metadata is
+    /// Returns the metadata and the content of the file at a path. The content is `None` if only the metadata is
     /// cached.
     fn get(&mut self, folder: &mut Folder, path: &[u8]) -> Result<(Metadata, Option<Content>), Refusal> {
         if let Some(known) = self.cache.metadata(path) {
@@ -192,7 +192,7 @@ impl Site {
             let name = path_of(path, coding);
             let Ok((metadata, Some(content))) = self.get(folder, &name) else { continue };
             if is_copy(&metadata, original) {
-                // With the metadata in the cache, the original need not be opened to compare it with its copy.
+                // If the metadata is cached, later requests need not open the original to compare it with its copy.
                 if self.cache.accepts(original, clock.unix) && self.cache.metadata(path).is_none() {
                     self.cache.put(path, original, None);
                 }

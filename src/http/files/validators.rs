@@ -1,4 +1,4 @@
-//! The validators of a file, and the choice of the response to a request, by its conditions and ranges.
+//! The validators of a file, and the choice of the response to a request, depending on its conditions and ranges.
 
 use crate::codec::conditional::{self, Conditions, Validators as Known, Verdict};
 use crate::codec::date;
@@ -50,8 +50,8 @@ impl Choice {
 }
 
 impl Validators {
-    /// Returns the validators of a file. `coding`: the coding with which it is sent, at most [`MAX_CODING`] bytes.
-    /// `now`: seconds since the Unix epoch.
+    /// Returns the validators of a file. `coding`: the content coding of the sent copy; its name has at most
+    /// [`MAX_CODING`] bytes. `now`: seconds since the Unix epoch.
     ///
     /// The entity tag is strong: it differs for different content or another coding. It is the same on every machine
     /// that has the file with the same modification time, and does not reveal the inode.

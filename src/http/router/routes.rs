@@ -19,7 +19,7 @@ impl RouteId {
         self.0.get().into()
     }
 
-    /// Returns the identifier of the route with the router's number `index`.
+    /// Returns the identifier of the route that has the number `index` in the router.
     fn of(index: usize) -> Option<Self> {
         let number = u32::try_from(index + 1).ok()?;
         NonZeroU32::new(number).map(RouteId)
@@ -30,7 +30,7 @@ impl RouteId {
     }
 }
 
-/// The arguments with which a handler is called.
+/// The arguments of a handler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HandlerArguments {
     Nothing,
@@ -84,8 +84,8 @@ impl Routes {
         self.arguments[index] = arguments;
     }
 
-    /// Makes the server create a request object for a route from now on, even if the handler takes none, because code
-    /// after the handler needs it.
+    /// Makes the server create a request object for a route from now on, even if the handler does not take it, because
+    /// code that runs after the handler needs it.
     pub(crate) fn needs_request(&mut self, id: RouteId) {
         if self.arguments(id) == HandlerArguments::Nothing {
             self.set_arguments(id, HandlerArguments::Request);
@@ -101,8 +101,8 @@ impl Routes {
         self.has_middleware
     }
 
-    /// Calls `read` with the values of a route's parameters in `path`, in their order, and returns its result; `None`
-    /// if the route does not match.
+    /// Calls `read` with the values of a route's parameters in `path`, in order, and returns its result; `None` if the
+    /// route does not match.
     pub(crate) fn with_values<'p, T>(
         &self, path: &'p [u8], id: RouteId, read: impl FnOnce(&[&'p [u8]]) -> T,
     ) -> Option<T> {

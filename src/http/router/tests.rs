@@ -12,7 +12,7 @@ fn router(patterns: &[&str]) -> Router {
     router
 }
 
-/// Returns the numbers of the routes of the most specific matching shape, and the values of its parameters.
+/// For the most specific matching shape, returns the numbers of its routes and the values of its parameters.
 fn first(router: &Router, path: &str) -> Option<(Vec<usize>, Vec<String>)> {
     all(router, path).into_iter().next()
 }

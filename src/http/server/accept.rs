@@ -24,8 +24,8 @@ impl<T: Transport> Server<T> {
         Some(self.connections[slot].id(slot))
     }
 
-    /// Like [`Server::accept`] for a connection of another server. `input`: its unread bytes; `output`: the bytes to
-    /// send first.
+    /// Like [`Server::accept`], except that the connection comes from another server. `input`: the connection's unread
+    /// bytes; `output`: the bytes to send first.
     pub(crate) fn adopt(&mut self, transport: T, input: &[u8], output: &[u8]) -> Option<ConnectionId> {
         let id = self.accept(transport)?;
         self.connections[id.slot()].input.extend_from_slice(input);

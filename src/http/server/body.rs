@@ -1,4 +1,4 @@
-//! Bodies of requests, which handlers read as a whole or in pieces. `request` discards unread bodies.
+//! Request bodies, which handlers read as a whole or in pieces. `request` discards unread bodies.
 
 use super::connection::{Expects, NextRequest, State};
 use super::work::Filled;
@@ -96,7 +96,7 @@ impl<T: Transport> Server<T> {
                 return Ok(None);
             }
             let run = handling.body.next(bytes);
-            // The bytes may contain a chunk's size without any of its data.
+            // The bytes might contain a chunk's size without any of its data.
             handling.body.check(limit)?;
             let consume = match run? {
                 BodyEvent::Data { data, consume } => {

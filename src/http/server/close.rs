@@ -150,7 +150,7 @@ impl<T: Transport> Server<T> {
         self.close_where(|_| true);
     }
 
-    /// Called when a request is dispatched while the server stops. If the request has no body, and no bytes have
+    /// Called when a request is dispatched while the server is stopping. If the request has no body, and no bytes have
     /// arrived after it, its response will announce that the connection closes. After a request with a body, the
     /// connection is closed when it becomes idle.
     #[cold]

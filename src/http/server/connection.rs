@@ -58,8 +58,8 @@ pub(super) enum State {
     /// The response is queued, and the rest of the request's body is read and discarded. `since`: when the connection
     /// started to wait for more of the body.
     Discarding { body: IncomingBody, since: Option<Time> },
-    /// The connection waits until it is writable, because the peer has not received the queue, or because other
-    /// connections have their turn. `body`: the unread rest of the last request's body.
+    /// The connection waits until it is writable, because the peer has not received the queued data, or because it is
+    /// the turn of other connections. `body`: the unread rest of the last request's body.
     Blocked { body: IncomingBody },
     /// The server has closed its sending side; received bytes are discarded.
     Lingering,
@@ -71,7 +71,7 @@ pub(super) struct Handling {
     pub(super) head_left: u32,
     pub(super) route: Option<RouteId>,
     pub(super) method: Method,
-    /// 10 or 11.
+    /// 10 for HTTP/1.0, 11 for HTTP/1.1.
     pub(super) version: u8,
     /// Whether the client waits for `100 Continue`.
     pub(super) expects: Expects,
@@ -117,7 +117,7 @@ pub(crate) enum HandlerEffect {
 /// The waits of a handler's tasks; several tasks may wait at once.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Waits {
-    /// The time since which a task waits to read.
+    /// When a task started to wait to read.
     pub(super) read: Option<Time>,
     /// The deadline of a task that waits to write.
     pub(super) write: Option<Time>,
@@ -134,7 +134,7 @@ pub(super) enum Peer {
     Failed,
 }
 
-/// Whether the client has announced that it sends no further requests.
+/// Whether the client has announced that it will send no further requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Client {
     MaySend,
@@ -229,7 +229,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Counts a response body of `length` bytes as further requests of this turn.
+    /// Counts a response body of `length` bytes as additional requests in this turn.
     pub(super) fn count_body(&mut self, length: usize) {
         use super::settings::{BYTES_PER_REQUEST, REQUEST_BUDGET};
         let more = u8::try_from(length / BYTES_PER_REQUEST).unwrap_or(REQUEST_BUDGET);

@@ -2,7 +2,7 @@
 //! of a closing connection; this file sets all other deadlines. The header time starts in `request.rs`, with the first
 //! byte of a head.
 //!
-//! A timer is moved only if it would fire too late, and set again if it has fired too early. So the requests of a busy
+//! A timer is moved only if it would fire too late, and set again if it has fired too early. So the requests on a busy
 //! connection do not use the timer queue.
 
 use super::connection::State;
@@ -23,7 +23,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Makes the connection wait for the events for which it is armed, up to the deadline of its state. The keep-alive
+    /// Makes the connection wait for the events that it is armed for, until the deadline of its state. The keep-alive
     /// time starts here, after each response.
     #[inline]
     pub(super) fn park(&mut self, slot: usize, clock: Clock) {
@@ -126,8 +126,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Returns the deadline of a body for which a handler waits: a fixed time, extended for each byte received. Only
-    /// the time spent waiting counts.
+    /// Returns the deadline of a body that a handler waits for: a fixed time, extended for each byte received. Only the
+    /// time spent waiting counts.
     fn body_deadline(&self, slot: usize) -> Option<Time> {
         let connection = &self.connections[slot];
         let State::Handling(handling) = &connection.state else { return None };

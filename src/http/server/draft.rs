@@ -14,7 +14,7 @@ pub(crate) struct Draft {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Line {
     start: u32,
-    /// The offset after the name, and (`end`) the offset after the line's CRLF.
+    /// The offset after the name; `end` is the offset after the line's CRLF.
     colon: u32,
     end: u32,
     role: Role,
@@ -41,7 +41,7 @@ impl Draft {
     /// Adds a field.
     ///
     /// # Errors
-    /// If the field cannot be sent. The draft is then unchanged.
+    /// An error if the field cannot be sent. The draft is then unchanged.
     pub(crate) fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadField> {
         self.append(name, value, check(name, value)?);
         Ok(())
@@ -50,7 +50,7 @@ impl Draft {
     /// Sets a field. It replaces all fields with this name, and becomes the last field.
     ///
     /// # Errors
-    /// Those of [`Draft::add`].
+    /// The errors of [`Draft::add`].
     pub(crate) fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadField> {
         let role = check(name, value)?;
         if !self.lines.is_empty() {
@@ -79,7 +79,7 @@ impl Draft {
         });
     }
 
-    /// Saves the current fields; they replace fields that were saved before.
+    /// Saves the current fields, which replace the fields saved before.
     pub(crate) fn save(&mut self) {
         self.saved = Some(Box::new((self.text.clone(), self.lines.clone())));
     }

@@ -1,5 +1,5 @@
-//! Identifiers of connections and requests. An identifier consists of a slot of the server and a stamp, which is never
-//! used twice. So an outdated identifier is detected even if its slot is reused.
+//! Identifiers of connections and requests. An identifier consists of a slot of the server and a stamp that is never
+//! reused. So an outdated identifier is detected even if its slot is reused.
 
 /// The number of bits that an identifier has for the slot.
 const SLOT_BITS: u32 = 20;

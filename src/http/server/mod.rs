@@ -22,7 +22,7 @@
 //!
 //! Invariants: a connection has one request at a time. The head of the next request is parsed after the previous
 //! response is queued and the previous body consumed, so responses are sent in order. After ambiguous framing the
-//! connection closes. A connection that waits for bytes, or for space to send, has a deadline.
+//! connection closes. A connection that waits to receive or to send has a deadline.
 
 #![forbid(unsafe_code)]
 
@@ -79,7 +79,7 @@ pub(crate) struct Server<T: Transport> {
     serial: u64,
     /// The slots of connections that have work.
     ready_queue: VecDeque<usize>,
-    /// The slot of the connection whose request ended last; it continues first.
+    /// The slot of the connection whose request ended last; this connection continues first.
     current: Option<usize>,
     /// The slots of connections that have data to flush while a handler runs.
     unflushed: Vec<usize>,

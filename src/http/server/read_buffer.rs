@@ -8,8 +8,8 @@ use crate::stream::queue::Attempt;
 use bytes::{Buf, BytesMut};
 use std::io;
 
-/// The size of the buffer in bytes. One read can return a message of 64 KiB, and the space that stays free shows that
-/// all available data was read.
+/// The size of the buffer in bytes. One read can return a message of 64 KiB; if free space remains, the read has
+/// returned all available data.
 const SIZE: usize = 64 * 1024 + 512;
 
 /// The minimum free space for a read, in bytes.
@@ -42,7 +42,7 @@ impl ReadBuffer {
         if self.owner == slot { &self.memory[self.start..self.end] } else { input }
     }
 
-    /// Removes the first `count` unread bytes of the connection at `slot`, or all if there are fewer.
+    /// Removes the first `count` unread bytes of the connection at `slot`, or all of them if there are fewer.
     #[inline]
     pub(super) fn consume(&mut self, slot: usize, input: &mut BytesMut, count: usize) {
         if self.owner == slot {

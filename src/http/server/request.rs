@@ -10,12 +10,12 @@ use crate::codec::http1::request::RequestHead;
 use crate::codec::uri;
 use crate::http::router::routes::RouteId;
 
-/// The content of the bytes received so far.
+/// The result of parsing the bytes received so far.
 pub(super) enum Parsed {
     /// The head of a request, with its route if the route is known without testing constraints.
     Request(Option<RouteId>),
     Refused(Reject),
-    /// No request follows.
+    /// No request will follow.
     End,
     /// More bytes are needed.
     More,
@@ -56,8 +56,7 @@ impl<T: Transport> Server<T> {
                 Parsed::More
             }
             Err(reject) => {
-                // It is not known whether the client sends further requests: the previous request's announcement no
-                // longer applies.
+                // The previous request's announcement no longer applies: the client may send further requests.
                 connection.client = Client::MaySend;
                 connection.state = State::Idle;
                 Parsed::Refused(reject)
@@ -91,8 +90,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Makes the server create a request object for the route of this request from now on, even if the handler takes
-    /// none, because other code needed it.
+    /// Makes the server create a request object for the route of this request from now on, even if the handler does not
+    /// take it, because other code needed it.
     pub(crate) fn needs_request(&mut self, id: RequestId) {
         if let Some(route) = self.route(id) {
             self.routes.borrow_mut().needs_request(route);
@@ -118,7 +117,7 @@ impl<T: Transport> Server<T> {
         Parsed::Refused(Reject::bad("malformed percent-encoding in the path"))
     }
 
-    /// Discards the received part of the body of the last request. Returns `None` if the body is complete.
+    /// Discards the received part of the last request's body. Returns `None` if the body is complete.
     #[cold]
     fn discard_body(&mut self, slot: usize) -> Option<Parsed> {
         let connection = &mut self.connections[slot];

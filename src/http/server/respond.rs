@@ -115,7 +115,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Queues a whole body. A long body is sent immediately instead, see [`Server::send_long`].
+    /// Queues a whole body. A long body is sent immediately instead; see [`Server::send_long`].
     fn queue_body(&mut self, slot: usize, body: Body<'_>) -> Responded {
         let connection = &mut self.connections[slot];
         match body {
@@ -153,8 +153,8 @@ impl<T: Transport> Server<T> {
     }
 }
 
-/// Returns the connection of a request, and takes its draft, if it has one. `None` if the response has begun, or the
-/// request has ended.
+/// Returns the connection of a request, and takes its draft if it has one. Returns `None` if the response has begun, or
+/// the request has ended.
 #[inline]
 pub(super) fn take_draft<T: Transport>(
     connections: &mut Slab<Connection<T>>, id: RequestId,
@@ -165,8 +165,9 @@ pub(super) fn take_draft<T: Transport>(
 }
 
 impl<T: Transport> Connection<T> {
-    /// Decides whether the connection persists after the response whose head is being written. It closes if `close` is
-    /// true, if the client still waits for permission to send the body, or if the unread rest of the body is too long.
+    /// Decides whether the connection persists after the response whose head is being written. The connection closes if
+    /// `close` is true, if the client still waits for permission to send the body, or if the unread rest of the body is
+    /// too long.
     #[inline]
     fn decide_keep_alive(&mut self, read_buffer: &ReadBuffer, slot: usize, close: bool) -> Persistence {
         let State::Handling(handling) = &mut self.state else {

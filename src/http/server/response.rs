@@ -6,7 +6,7 @@ use bytes::Bytes;
 /// A whole response, without the fields of its draft.
 #[derive(Debug)]
 pub(crate) struct Response<'a> {
-    /// 200 to 599.
+    /// The status code: 200 to 599.
     pub(crate) status: u16,
     pub(crate) media_type: MediaType<'a>,
     pub(crate) body: Body<'a>,
@@ -34,7 +34,7 @@ pub(crate) enum Body<'a> {
 pub(crate) enum Responded {
     /// The whole response is queued.
     Done,
-    /// The body is long, and this number of its bytes was sent. The caller sends the rest, see [`super::Server::send`].
+    /// The body is long, and this number of its bytes was sent. The caller sends the rest; see [`super::Server::send`].
     Rest(usize),
     /// The response has already begun, or the request has ended; the call has no effect.
     Late,

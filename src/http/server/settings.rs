@@ -2,10 +2,10 @@
 
 use crate::codec::http1::head::Limits;
 
-/// Nanoseconds.
+/// A duration in nanoseconds.
 pub(crate) type Span = u64;
 
-/// Nanoseconds of a monotonic clock.
+/// A time of a monotonic clock, in nanoseconds.
 pub(crate) type Time = u64;
 
 /// The current time.
@@ -31,7 +31,7 @@ pub(crate) struct Settings {
     pub(crate) write_time: Span,
     /// The maximum number of connections at once. At the limit, accepting pauses.
     pub(crate) connections: usize,
-    /// The maximum number of requests of one connection.
+    /// The maximum number of requests on one connection.
     pub(crate) requests: Option<u64>,
 }
 
@@ -55,10 +55,10 @@ impl Default for Settings {
 /// a longer remaining body closes.
 pub(super) const MAX_DISCARDED: u64 = 256 * 1024;
 
-/// The number of requests that a connection may have in one turn; then other connections get their turn.
+/// The maximum number of requests in one turn of a connection; then it is the turn of other connections.
 pub(super) const REQUEST_BUDGET: u8 = 64;
 
-/// This number of bytes of a response body counts as one request.
+/// The number of bytes of a response body that count as one request.
 pub(super) const BYTES_PER_REQUEST: usize = 16 * 1024;
 
 /// If this number of bytes is queued, the next pipelined request is not parsed yet.
@@ -74,8 +74,8 @@ pub(super) const MAX_COPIED_BODY: usize = 16 * 1024;
 /// the rest of a longer body.
 pub(crate) const MAX_QUEUED_BODY: usize = 256 * 1024;
 
-/// How long, in nanoseconds, the server still reads from a client after the last response, so that a reset does not
-/// discard the response.
+/// How long, in nanoseconds, the server continues to read from a client after the last response. Closing immediately
+/// could reset the connection, and the response would be lost.
 pub(super) const LINGER: Span = 2_000_000_000;
 
 /// The maximum number of connections that are closed at once to make room for new connections, and how long a

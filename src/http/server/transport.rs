@@ -17,7 +17,7 @@ pub(crate) trait Transport: Sink {
     /// Requests one report of an event.
     ///
     /// # Errors
-    /// If the event cannot be requested. It is then not reported.
+    /// An error if the event cannot be requested. The event is then not reported.
     fn arm(&mut self, interest: Interest) -> io::Result<()>;
 
     /// Whether the transport can report events.
@@ -30,7 +30,7 @@ pub(crate) trait Transport: Sink {
     fn close(&mut self);
 }
 
-/// The event that is requested, or for which a handler waits.
+/// An event that is requested, or that a handler waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Interest {
     Read,
@@ -39,7 +39,7 @@ pub(crate) enum Interest {
     End,
 }
 
-/// The content of an event.
+/// The events that a transport reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Readiness {
     pub(crate) read: bool,

@@ -102,7 +102,7 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Resumes the tasks of a handler that wait for these events of its connection.
+    /// Resumes the tasks of a handler that wait for these events on its connection.
     #[cold]
     fn wake(&mut self, slot: usize, events: Readiness, clock: Clock) {
         let connection = &mut self.connections[slot];
@@ -200,8 +200,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Reads once. If it is certain that nothing is available, or if other connections must get their turn, arms the
-    /// connection for reading instead.
+    /// Reads once. If nothing can be available, or if it is the turn of other connections, arms the connection for
+    /// reading instead.
     #[inline]
     pub(super) fn fill(&mut self, slot: usize) -> Filled {
         let mut connection = &mut self.connections[slot];

@@ -68,7 +68,7 @@ impl MessageFields {
 /// The transfer codings that the field lines so far name.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Coding {
-    /// None.
+    /// No coding.
     #[default]
     Absent,
     /// Unknown codings without `chunked` so far.
@@ -82,7 +82,7 @@ pub(crate) enum Coding {
 /// Reads the fields that concern the message itself. `version` is 10 or 11.
 ///
 /// # Errors
-/// 400; 417 for an unknown expectation; 501 for an unknown transfer coding.
+/// 400 for malformed or contradictory fields; 417 for an unknown expectation; 501 for an unknown transfer coding.
 #[inline]
 pub(super) fn read_fields(buf: &[u8], fields: &[Field], version: u8) -> Result<HeadProperties, Reject> {
     let mut request = RequestFields::default();

@@ -57,11 +57,11 @@ pub(super) struct Line {
     pub(super) method: Span,
     pub(super) method_id: Method,
     pub(super) target: Span,
-    /// Offset of the first `?` in the target.
+    /// The offset of the first `?` in the target.
     pub(super) question: Option<usize>,
-    /// 10 or 11.
+    /// 10 for HTTP/1.0, 11 for HTTP/1.1.
     pub(super) version: u8,
-    /// Offset after the CRLF.
+    /// The offset after the CRLF.
     pub(super) end: usize,
 }
 
@@ -72,7 +72,8 @@ const NOT_IN_TARGET: [bool; 256] = byte_table!(|b| matches!(b, 0..=0x20 | 0x7f |
 /// bytes, without the CRLF.
 ///
 /// # Errors
-/// 400; 414 as soon as more than `limit` bytes have arrived without a fault; 505.
+/// 400 for a malformed line; 414 as soon as more than `limit` bytes have arrived without a fault; 505 for an unknown
+/// version.
 pub(super) fn parse(buf: &[u8], start: usize, limit: usize) -> Result<Option<Line>, Reject> {
     let line = &buf[..buf.len().min(start + limit)];
     let is_cut = line.len() < buf.len();

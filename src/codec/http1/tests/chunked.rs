@@ -14,7 +14,7 @@ use super::super::write::chunk;
 struct WholeBody {
     data: Vec<u8>,
     trailers: Vec<u8>,
-    /// Number of bytes after the body.
+    /// The number of bytes after the body.
     rest: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Properties for all inputs: no panic, no dependence on how the bytes were split, linear work.
+//! Properties for all inputs: no panic, the same result for any split of the bytes, linear work.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::parse_with_new;
 /// Small limits, so that random text reaches them.
 const LIMITS: Limits = Limits { request_line: 60, headers: 90, fields: 4 };
 
-/// The result: a head with its fields, `None` if incomplete, or the status of the refusal.
+/// The result: a head with its fields, `None` if the head is incomplete, or the status of the refusal.
 type Outcome = Result<Option<(Head, Vec<(u32, u32, u32, u32)>)>, u16>;
 
 /// Feeds growing prefixes of `buf` that end at `cuts`, then all of `buf`.
@@ -175,8 +175,8 @@ fn a_bare_line_feed_is_refused_as_soon_as_it_arrives() {
 }
 
 proptest! {
-    /// Generates requests. The fields often equal the fields of the previous request, but the request line may have
-    /// another length.
+    /// Generates requests. The fields often equal the fields of the previous request, but the request line can have a
+    /// different length.
     #[test]
     fn a_used_parser_gives_the_same_result_as_a_new_one(
         requests in prop::collection::vec(

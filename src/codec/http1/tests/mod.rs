@@ -48,8 +48,8 @@ impl Parsed {
     }
 }
 
-/// Calls [`Parser::parse`] of a new parser. A parser that was used before returns the same result. If the head is
-/// complete, copies its fields to `fields`.
+/// Calls [`Parser::parse`] on a new parser; a used parser would return the same result. If the head is complete, copies
+/// its fields to `fields`.
 fn parse_with_new(
     buf: &[u8], limits: &Limits, progress: &mut Progress, fields: &mut Fields,
 ) -> Result<Option<Head>, Reject> {
@@ -77,12 +77,12 @@ fn accept(text: impl AsRef<[u8]>) -> Parsed {
     parse(text).expect("not refused").expect("complete")
 }
 
-/// Returns the status with which a head is refused.
+/// Returns the status that a head is refused with.
 fn refuse(text: impl AsRef<[u8]>) -> u16 {
     parse(text).expect_err("refused").status
 }
 
-/// Returns a GET request of HTTP/1.1 with a Host field and `lines`, each of which must end with CRLF.
+/// Returns an HTTP/1.1 GET request with a Host field and `lines`, each of which must end with CRLF.
 fn get(lines: &str) -> String {
     format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n")
 }

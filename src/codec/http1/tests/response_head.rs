@@ -1,4 +1,4 @@
-//! Response heads: accepted, refused, and split at every place.
+//! Response heads that are accepted, refused, or split at every place.
 
 use super::super::body::Framing;
 use super::super::fields::NO_FIELDS;

@@ -1,4 +1,4 @@
-//! Bodies of requests: read, refused, discarded.
+//! Request bodies that are read, refused or discarded.
 
 use super::*;
 

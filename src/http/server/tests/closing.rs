@@ -127,7 +127,7 @@ fn at_the_end_of_a_stop_all_connections_close_and_waiting_tasks_are_resumed() {
     pair.run();
     assert!(pair.is_closed(busy) && pair.is_closed(partial));
     assert_eq!(pair.log[1..], ["Closed"]);
-    assert_eq!(pair.server.count(), 1, "until its handler ends");
+    assert_eq!(pair.server.count(), 1, "the connection remains until its handler ends");
     pair.answer_first(b"x");
     assert_eq!(pair.server.count(), 0);
 }

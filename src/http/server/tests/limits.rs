@@ -138,7 +138,7 @@ fn the_connection_of_a_peer_that_receives_nothing_is_closed() {
     assert!(!pair.is_closed(number));
     pair.take(number, 100);
     pair.advance(30 * SECOND - 1);
-    assert!(!pair.is_closed(number), "a peer that makes progress stays");
+    assert!(!pair.is_closed(number), "the connection of a peer that makes progress stays open");
     pair.advance(1);
     assert!(pair.is_closed(number));
 }
@@ -201,7 +201,7 @@ fn idle_connections_are_closed_to_make_room() {
         pair.send(number, &get("/"));
     }
     pair.advance(2 * SECOND);
-    assert_eq!(pair.server.close_some_idle(pair.clock), 16, "a few at a time");
+    assert_eq!(pair.server.close_some_idle(pair.clock), 16, "a limited number at a time");
 }
 
 #[test]

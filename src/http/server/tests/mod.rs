@@ -29,7 +29,7 @@ struct Pair {
     server: Server<Pipe>,
     wires: Vec<(ConnectionId, Wire)>,
     clock: Clock,
-    /// The requests that were dispatched and wait for their response, in order.
+    /// The dispatched requests that wait for their response, in order.
     waiting: Vec<RequestId>,
     /// The method and the path of each dispatched request, ended waits, and closed connections.
     log: Vec<String>,
@@ -95,7 +95,7 @@ impl Pair {
         self.events(number);
     }
 
-    /// Lets the client receive this number of further bytes.
+    /// Lets the client receive `count` more bytes.
     fn take(&mut self, number: usize, count: usize) {
         self.wires[number].1.take(count);
         self.events(number);

@@ -1,4 +1,4 @@
-//! Properties for all requests, for every split of their bytes, and with slow clients.
+//! Properties of the server for any requests, for any split of their bytes, and for slow clients.
 
 use super::*;
 use proptest::prelude::*;

@@ -45,7 +45,7 @@ fn a_request_after_one_that_waits_is_not_begun() {
     let number = pair.connect();
     pair.send(number, &[get("/"), get("/wait"), get("/len/1")].concat());
     assert_eq!(pair.log, ["GET /", "GET /wait"]);
-    assert!(pair.got(number).ends_with("\r\n\r\n/"), "flushed before the wait");
+    assert!(pair.got(number).ends_with("\r\n\r\n/"), "the response is flushed before the wait");
     let other = pair.connect();
     pair.send(other, &get("/"));
     assert!(pair.got(other).ends_with('/'), "another connection continues");

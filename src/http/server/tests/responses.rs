@@ -36,7 +36,7 @@ fn fields_that_were_set_before_are_sent_with_the_response() {
          Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
     );
     pair.send(number, &get("/"));
-    assert!(!pair.got(number).contains("X-One"), "fields of one response only");
+    assert!(!pair.got(number).contains("X-One"), "a field belongs to one response only");
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn ranges_of_files_are_sent_after_their_heads() {
     if matches!(sent, Some(Sent::Blocked | Sent::BudgetSpent)) {
         sent = pair.server.send(id, b"", &mut taken);
     }
-    assert_eq!(sent, Some(Sent::FileTooShort), "the file is shorter");
+    assert_eq!(sent, Some(Sent::FileTooShort), "the file is shorter than announced");
     pair.server.end(id, RequestEnd::Cut);
     assert!(pair.is_closed(number));
 }

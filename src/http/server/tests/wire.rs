@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 #[derive(Default)]
 struct State {
-    /// Bytes that have arrived and were not read.
+    /// Bytes that have arrived and have not been read.
     arrived: Vec<u8>,
     client_ended: bool,
     /// The bytes that the client has received, and how many more bytes it accepts; no limit if `None`.
@@ -52,7 +52,7 @@ impl Wire {
         state.readable = true;
     }
 
-    /// Lets the client receive this number of further bytes.
+    /// Lets the client receive `count` more bytes.
     pub(super) fn take(&self, count: usize) {
         let mut state = self.0.borrow_mut();
         state.room = Some(state.room.unwrap_or(0) + count);
@@ -163,7 +163,7 @@ impl Transport for Pipe {
         }
         room[..count].copy_from_slice(&state.arrived[..count]);
         state.arrived.drain(..count);
-        // A short read shows that no bytes are left; only the client's end may follow.
+        // A short read shows that no bytes are left; only the end of the client's data may follow.
         state.readable = count == room.len() || state.client_ended;
         Ok(Attempt::Done(count))
     }
