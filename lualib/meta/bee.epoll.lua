@@ -4,7 +4,7 @@
 ---The calls of epoll(7) on a selector of lio. Timeouts are in milliseconds. `wait` reports `EPOLLIN`, `EPOLLOUT`,
 ---`EPOLLRDHUP`, `EPOLLHUP` and `EPOLLERR`; `EPOLLET` and `EPOLLONESHOT` work as in epoll. The other names are defined
 ---so that programs that use them can run; `wait` never reports them. After `close` every call returns nil, a message
----and `"EBADF"`. Misuse, such as an argument of a wrong type, raises.
+---and `"EBADF"`. Misuse, such as an argument of the wrong type, raises.
 ---@class bee.epoll
 ---@field EPOLLIN integer readable
 ---@field EPOLLOUT integer writable
@@ -24,7 +24,7 @@
 local epoll = {}
 
 ---Creates an epoll object.
----@param max_events integer events that one wait takes from the system, 1 and up; at most 65536 are taken
+---@param max_events integer maximum number of events of one wait, 1 and up; more than 65536 counts as 65536
 ---@return bee.Epoll? epoll
 ---@return string? message
 ---@return string? code `"EINVAL"` if `max_events` is below 1

@@ -9,7 +9,7 @@
 local select = {}
 
 ---Creates a selector.
----@param max_events? integer events that one wait takes from the system, 1 to 65536; default 1024
+---@param max_events? integer maximum number of events that one wait takes from the system, 1 to 65536; default 1024
 ---@return bee.Selector? selector
 ---@return string? message
 ---@return string? code
