@@ -60,8 +60,8 @@ function Epoll:event_mod(fd, events, udata) end
 function Epoll:event_del(fd) end
 
 ---`for udata, events in e:wait(milliseconds) do`: blocks until a registration is ready, then yields each ready
----registration once. Raises if nothing is registered and no timeout is given. Also raises inside the loop over an
----earlier wait of the same object.
+---registration once. Raises if nothing is registered and no timeout is given. Also raises if it is called inside the
+---loop over an earlier wait of the same object.
 ---@param milliseconds? number absent or negative: no timeout; 0: returns at once
 ---@return (fun(): any, integer)? iterator yields udata and event bits
 ---@return string? message if the epoll object is closed
@@ -70,7 +70,7 @@ function Epoll:wait(milliseconds) end
 
 ---Closes the epoll object and releases its registrations.
 ---@return true? ok
----@return string? message if it is closed already
+---@return string? message if it is already closed
 ---@return string? code `"EBADF"`
 function Epoll:close() end
 

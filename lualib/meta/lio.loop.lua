@@ -71,7 +71,7 @@ function loop.interrupt(token, err) end
 ---@return thread co
 function loop.running() end
 
----Kills a task at its wait, or before it has begun. Its `<close>` variables are closed; a wait in a `__close`
+---Kills a task that waits, or that has not started. Its `<close>` variables are closed; a wait in a `__close`
 ---metamethod raises. Raises if the task is running: if it is the caller, or is in the middle of a call such as
 ---`thread.spawn`.
 ---@param co thread the task's own coroutine

@@ -103,8 +103,8 @@ function Selector:event_del(fd) end
 
 ---`for udata, events in sel:wait(timeout) do`: blocks until a registration is ready, the timeout has passed, or a waker
 ---wakes the selector; then yields each ready registration once, with its event bits. An error or a hang-up is reported
----as the bits that the registration requested. Raises inside the loop over an earlier wait of the same selector. Also
----raises if nothing is registered, the selector has no waker and no timeout is given.
+---as the bits that the registration requested. Raises if it is called inside the loop over an earlier wait of the same
+---selector. Also raises if nothing is registered, the selector has no waker and no timeout is given.
 ---@param timeout? number seconds, with fractions; absent, negative, or 10^9 and more: no timeout; 0: returns at once
 ---@return fun(): any, integer iterator yields udata and event bits
 function Selector:wait(timeout) end

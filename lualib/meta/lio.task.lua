@@ -58,7 +58,7 @@ function task.is_waiting(token) end
 ---@return boolean
 function task.is_alive(co) end
 
----Kills a task at its wait, or before it has begun. Its `<close>` variables are closed, those of the innermost
+---Kills a task that waits, or that has not started. Its `<close>` variables are closed, those of the innermost
 ---coroutine first. A wait in a `__close` metamethod raises; an error in it is written to standard error. Raises if the
 ---task is running: if it is the caller, or is in the middle of a call such as `spawn`.
 ---@param co thread the task's own coroutine

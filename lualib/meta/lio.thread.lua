@@ -26,7 +26,7 @@ function thread.spawn(f, ...) end
 ---@return any ... its results; the error (`"killed"` for a killed thread); `"already waited"` after nil
 function thread.wait(t, ...) end
 
----Kills a thread at its wait, or before it has begun. When `kill` returns, the thread's `<close>` variables have been
+---Kills a thread that waits, or that has not started. When `kill` returns, the thread's `<close>` variables have been
 ---closed; a wait in a `__close` metamethod raises. Raises if the thread is running: if it is the caller, or is spawning
 ---the caller.
 ---@param t lio.Thread
@@ -91,7 +91,7 @@ function Scope:spawn(f, ...) end
 function Scope:wait() end
 
 ---Closes the scope, as the end of the block does: kills the remaining threads, the oldest first. A thread that makes
----this call is killed as soon as the call has ended. If the scope is closed already, does nothing.
+---this call is killed as soon as the call has ended. If the scope is already closed, does nothing.
 function Scope:close() end
 
 ---Called when a thread of the scope has ended.

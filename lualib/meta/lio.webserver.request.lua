@@ -111,7 +111,7 @@ function Part:stream() end
 ---@return integer? status 413
 function Part:read(limit) end
 
----Stores an arriving part, as `form` does without `on_file`. Raises if a piece was read already.
+---Stores an arriving part, as `form` does without `on_file`. Raises if a piece has already been read.
 ---@return lio.Part part itself
 function Part:keep() end
 

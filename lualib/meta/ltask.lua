@@ -155,7 +155,7 @@ function ltask.running() end
 ---@return thread token
 function ltask.current_token() end
 
----Suspends the running coroutine. With 0 or less, the messages that have arrived already are handled first. Never
+---Suspends the running coroutine. With 0 or less, the messages that have already arrived are handled first. Never
 ---returns early.
 ---@param centiseconds number rounded up
 function ltask.sleep(centiseconds) end
@@ -276,7 +276,7 @@ function ltask.touch_service(id) end
 ---@return boolean ended whether the service should end
 function ltask.schedule_message() end
 
----Runs the coroutines that were woken or forked (G1). For the main function; raises in another coroutine.
+---Runs the coroutines that were woken or forked (G1). Raises outside of the main function.
 function ltask.dispatch_wakeup() end
 
 -- Time
@@ -300,7 +300,7 @@ function ltask.cpucost() end
 
 ---Sets a timer: when the time has passed, service 0 sends a RESPONSE with the session to this service.
 ---@param session integer
----@param centiseconds number rounded up; 0 or less: after the messages that have arrived already
+---@param centiseconds number rounded up; 0 or less: after the messages that have already arrived
 function ltask.timer_add(session, centiseconds) end
 
 ---Empties the table. Does nothing else, because the scheduler runs the timers (G2).
