@@ -27,7 +27,7 @@ local client = {}
 ---@field url? string `http://[user:password@]host[:port]/path?query`, or relative to the client's `base_url`
 ---@field method? string default `"GET"`
 ---@field query? string|table added to the query: encoded text, or values by key; a list adds one field for each element
----@field body? string|string[]|(fun(): string?, string?)|file* a function returns pieces until nil, or an error
+---@field body? string|string[]|(fun(): string?, string?)|file* a function returns pieces until nil, or nil and an error
 ---@field json? any sent as JSON
 ---@field form? table sent urlencoded; in the form of `query`
 ---@field stream? boolean whether to leave the body to `stream`, `piece` or `text`; default `false`

@@ -63,7 +63,7 @@ function lio.systemd() end
 ---@class lio.InheritedSockets
 ---@field names string[] the name of each socket; `"unknown"` if it has none
 
----The state of one task. The results of `ltask.call(addr, "tasks")` have no field `thread`.
+---The state of one task. The results of `ltask.call(addr, "tasks")` do not have the field `thread`.
 ---@class lio.TaskInfo
 ---@field thread thread the task's own coroutine
 ---@field age number seconds since the task was created

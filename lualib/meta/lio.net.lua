@@ -192,9 +192,9 @@ function net.wait_readable(c, seconds) end
 ---@return string? code
 function net.wait_closed(c, seconds) end
 
----Moves a connection to the loop of another service, with the bytes that were received and not read, and with the bytes
----that are queued to be sent. Other tasks that wait on the connection get `"closed"`. Raises if the loop belongs to no
----service, or if an argument cannot be sent in a message.
+---Moves a connection to the loop of another service, with its unread bytes and the bytes that are queued to be sent.
+---Other tasks that wait on the connection get `"closed"`. Raises if the loop does not belong to a service, or if an
+---argument cannot be sent in a message.
 ---@param c lio.Connection
 ---@param service integer the address of a service of `lio.service`
 ---@param ... any further arguments for the function that the service has set with `on_transfer`

@@ -28,7 +28,7 @@ ulimit -n 2048
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# The host of the suites. Memcheck is quiet, so that a report has only errors.
+# The host of the suites. Memcheck is quiet, so a report contains only errors.
 cat >"$scratch/lio" <<END
 #!/bin/sh
 # The VM allocates with malloc, which memcheck checks.
