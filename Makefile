@@ -2,7 +2,7 @@
 # Cargo decides which files are out of date, so every target calls it. Each feature set has its own target
 # folder, so that building one set never rebuilds another.
 
-# 5.4, 5.5, or the path of an interpreter of one of these versions (LuaRocks passes a path).
+# The version of Lua: 5.4, 5.5, or the path of an interpreter of either version (LuaRocks passes a path).
 LUA ?= 5.4
 PREFIX ?= /usr/local
 CARGO ?= cargo
@@ -23,7 +23,7 @@ FEATURE := lua$(subst .,,$(LUA_VERSION))
 , := ,
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# The default features are built in $(TARGET) itself, as `cargo build` does.
+# The default features are built in $(TARGET) itself, as by `cargo build`.
 BIN_TARGET := $(TARGET)$(if $(filter 5.5,$(LUA_VERSION)),/lua55)
 MODULE_TARGET := $(TARGET)/module$(if $(filter 5.5,$(LUA_VERSION)),55)
 BIN := $(BIN_TARGET)/release/lio
@@ -33,7 +33,7 @@ MODULES := build$(if $(filter 5.5,$(LUA_VERSION)),/lua5.5)
 STOCK := $(if $(filter 5.5,$(LUA_VERSION)),$(TARGET)/stock/lua5.5,$(LUA54))
 LIBRARY := $(MODULE_TARGET)/release/liblio$(if $(filter Darwin,$(shell uname -s)),.dylib,.so)
 
-# The default feature set is 5.4, without options, so that `cargo run` by hand uses the same files.
+# The default feature set is Lua 5.4, without other features, so that `cargo run` by hand uses the same files.
 VENDORED := --target-dir '$(BIN_TARGET)'$(if $(filter 5.5,$(LUA_VERSION)), --no-default-features --features $(FEATURE)$(,)vendored)
 # Rust's thread-locals do not survive an unload, so the linker marks the object: dlclose(3) does not unload it.
 SHARED := --crate-type cdylib$(if $(filter Linux,$(shell uname -s)), -- -C link-arg=-Wl$(,)-z$(,)nodelete)
@@ -50,7 +50,7 @@ module: ## the shared object for a stock Lua: build/lio.so, for Lua 5.5 build/lu
 	@mkdir -p $(MODULES)
 	@# A rename replaces the file: a process that has loaded the old file keeps it, and parallel builds do not conflict.
 	new=$(MODULES)/lio.so.$$$$; cp '$(LIBRARY)' $$new && mv -f $$new $(MODULES)/lio.so
-	@# Lua searches the module `ltask.bootstrap` in a file that is named after the first part of the name.
+	@# Lua searches for the module `ltask.bootstrap` in a file that is named after the first part of the module's name.
 	new=$(MODULES)/ltask.so.$$$$; ln -sf lio.so $$new && mv -f $$new $(MODULES)/ltask.so
 
 rock: module

@@ -21,7 +21,7 @@ local function files(root)
   return list
 end
 
--- Returns the position of the end of the type that begins at `from`. A space ends a type, except in brackets and after
+-- Returns the position at which the type that begins at `from` ends. A space ends a type, except in brackets and after
 -- `:`, `,` and `|`.
 local function type_end(text, from)
   local depth, quote = 0, false

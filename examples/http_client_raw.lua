@@ -1,5 +1,5 @@
--- Gets a page with `lio.net` alone: `lio examples/http_client_raw.lua http://127.0.0.1:8080/`.
--- Prints status, headers and body. The exit code is 2 for a wrong command line, and 1 if the request fails.
+-- Gets a page with `lio.net` alone: `lio examples/http_client_raw.lua http://127.0.0.1:8080/`. Prints status, headers
+-- and body. The exit code is 2 for an invalid command line, and 1 if the request fails.
 
 local loop = require "lio.loop"
 local net = require "lio.net"

@@ -8,7 +8,7 @@ local net = require "lio.net"
 local port, to_host, to_port = ...
 port, to_host, to_port = tonumber(port or 7200), to_host or "127.0.0.1", tonumber(to_port or 8080)
 
--- Passes on one direction. When `from` ends, `to` gets the end of the stream, and may still answer.
+-- Passes bytes on in one direction. When `from` ends, `to` gets the end of the stream, and may still answer.
 local function pump(from, to)
   for data in function() return from:recv() end do
     if not to:send(data) then return end

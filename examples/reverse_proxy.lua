@@ -18,7 +18,7 @@ local upstream = http.new {
   max_per_host = 256,
 }
 
--- Fields of a single connection (RFC 9110 section 7.6.1), and fields that this proxy sets itself.
+-- Fields that apply to a single connection (RFC 9110 section 7.6.1), and fields that this proxy sets itself.
 local HOP_BY_HOP <const> = {}
 for name in ([[ connection proxy-connection keep-alive proxy-authenticate proxy-authorization te trailer
   transfer-encoding upgrade ]]):gmatch "%S+" do

@@ -5,7 +5,7 @@
 local web = require "lio.webserver"
 
 local port, folder = tonumber((...) or 8080), select(2, ...) or "uploads"
-local LARGEST <const> = 1024 * 1024 * 1024 -- bytes of one upload
+local LARGEST <const> = 1024 * 1024 * 1024 -- maximum bytes of one upload
 
 assert(os.execute("mkdir -p '" .. folder:gsub("'", "'\\''") .. "'"))
 

@@ -1,6 +1,6 @@
 -- Gets several pages at once: `lio examples/coroutine/fetch.lua 2 http://127.0.0.1:8080/ http://127.0.0.1:8081/x`.
 -- Prints a line per page, in the order of arrival. Pages that have not arrived after the given seconds are cancelled.
--- The exit code is 2 for a wrong command line, and 1 if a request failed.
+-- The exit code is 2 for an invalid command line, and 1 if a request failed.
 
 local loop = require "lio.loop"
 local net = require "lio.net"

@@ -10,7 +10,7 @@ local loop = require "lio.loop"
 local net = require "lio.net"
 
 local port = tonumber((...) or 7200)
-local LONGEST <const> = 4000 -- bytes of a line
+local LONGEST <const> = 4000 -- maximum bytes of a line
 
 local function lines(c)
   return coroutine.wrap(function()

@@ -1,5 +1,5 @@
--- The first service of run.lua: creates the store and calls it, also from a generator. While a call of the generator
--- waits, other coroutines run.
+-- The first service of run.lua: creates the store and calls it, directly and from a generator. While the generator
+-- waits for a call, other coroutines run.
 
 local skynet = require "skynet"
 local queue = require "skynet.queue"

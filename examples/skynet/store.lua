@@ -3,7 +3,7 @@
 local skynet = require "skynet"
 
 local values = {} -- by name
-local waiting = {} -- by name: functions that answer the requests which wait for the name's next value
+local waiting = {} -- by name: functions that answer requests that wait for the name's next value
 
 local CMD = {}
 

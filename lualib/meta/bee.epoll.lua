@@ -4,7 +4,7 @@
 ---The calls of epoll(7) on a selector of lio. Timeouts are in milliseconds. `wait` reports `EPOLLIN`, `EPOLLOUT`,
 ---`EPOLLRDHUP`, `EPOLLHUP` and `EPOLLERR`; `EPOLLET` and `EPOLLONESHOT` work as in epoll. The other names are defined
 ---so that programs that use them can run; `wait` never reports them. After `close` every call returns nil, a message
----and `"EBADF"`. Misuse, such as an argument of a wrong type, raises.
+---and `"EBADF"`. Misuse, such as an argument of the wrong type, raises.
 ---@class bee.epoll
 ---@field EPOLLIN integer readable
 ---@field EPOLLOUT integer writable
@@ -24,7 +24,7 @@
 local epoll = {}
 
 ---Creates an epoll object.
----@param max_events integer events that one wait takes from the system, 1 and up; at most 65536 are taken
+---@param max_events integer maximum number of events of one wait, 1 and up; more than 65536 counts as 65536
 ---@return bee.Epoll? epoll
 ---@return string? message
 ---@return string? code `"EINVAL"` if `max_events` is below 1
@@ -60,8 +60,8 @@ function Epoll:event_mod(fd, events, udata) end
 function Epoll:event_del(fd) end
 
 ---`for udata, events in e:wait(milliseconds) do`: blocks until a registration is ready, then yields each ready
----registration once. Raises if nothing is registered and no timeout is given. Also raises inside the loop over an
----earlier wait of the same object.
+---registration once. Raises if nothing is registered and no timeout is given. Also raises if it is called inside the
+---loop over an earlier wait of the same object.
 ---@param milliseconds? number absent or negative: no timeout; 0: returns at once
 ---@return (fun(): any, integer)? iterator yields udata and event bits
 ---@return string? message if the epoll object is closed
@@ -70,7 +70,7 @@ function Epoll:wait(milliseconds) end
 
 ---Closes the epoll object and releases its registrations.
 ---@return true? ok
----@return string? message if it is closed already
+---@return string? message if it is already closed
 ---@return string? code `"EBADF"`
 function Epoll:close() end
 

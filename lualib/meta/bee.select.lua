@@ -9,7 +9,7 @@
 local select = {}
 
 ---Creates a selector.
----@param max_events? integer events that one wait takes from the system, 1 to 65536; default 1024
+---@param max_events? integer maximum number of events that one wait takes from the system, 1 to 65536; default 1024
 ---@return bee.Selector? selector
 ---@return string? message
 ---@return string? code
@@ -19,7 +19,7 @@ function select.create(max_events) end
 ---@class bee.Selector
 local Selector = {}
 
----Registers a descriptor. If it is registered already, replaces its events and its udata.
+---Registers a descriptor. If it is already registered, replaces its events and its udata.
 ---@param fd lio.Descriptor
 ---@param events integer `SELECT_READ`, `SELECT_WRITE`, their sum, or 0
 ---@param udata? any the value that `wait` yields for the descriptor; default `fd`
@@ -43,8 +43,8 @@ function Selector:event_mod(fd, events, udata) end
 function Selector:event_del(fd) end
 
 ---`for udata, events in s:wait(milliseconds) do`: blocks until a registration is ready, then yields each ready
----registration once. Raises if no timeout is given and no registration has events. Also raises inside the loop over an
----earlier wait of the same selector.
+---registration once. Raises if no timeout is given and no registration has events. Also raises if it is called inside
+---the loop over an earlier wait of the same selector.
 ---@param milliseconds? number absent or negative: no timeout; 0: returns at once
 ---@return fun(): any, integer iterator yields udata and event bits
 function Selector:wait(milliseconds) end

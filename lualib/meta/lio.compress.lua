@@ -9,16 +9,16 @@ local compress = {}
 
 ---@alias lio.Coding "gzip"|"deflate"|"br"
 
----Creates an encoder for one body. Raises for an unknown coding or level.
+---Creates an encoder for one body. Raises if the coding is unknown or the level is out of range.
 ---@param coding lio.Coding
 ---@param level? integer 1 (fast) to 9 (small), default 5; for `"br"` 0 to 11, default 4
 ---@return lio.Encoder encoder
 function compress.encoder(coding, level) end
 
 ---Creates a decoder for one body. A gzip body may have several members. A deflate body may have zlib's header or none.
----Raises for an unknown coding or a wrong limit.
+---Raises if the coding is unknown or the limit is invalid.
 ---@param coding lio.Coding `"x-gzip"` means gzip
----@param limit? integer bytes that one call may return, 1 and up, since a small input can expand a lot; default 16 MiB
+---@param limit? integer maximum bytes that one call returns, 1 and up; a small input can expand a lot; default 16 MiB
 ---@return lio.Decoder decoder
 function compress.decoder(coding, limit) end
 
@@ -47,7 +47,7 @@ local Decoder = {}
 
 ---Decodes a piece of the body.
 ---@param bytes string
----@return string? bytes the output that the pieces so far allow and that no earlier call returned
+---@return string? bytes the output that is available so far and that no earlier call has returned
 ---@return string? message
 ---@return string? code `"corrupt"`, also for bytes after the end; `"too long"`: more output than the limit
 function Decoder:write(bytes) end

@@ -41,10 +41,10 @@ function coroutine.wrap(f) end
 ---@return "running"|"suspended"|"normal"|"dead"|"waiting" status
 function coroutine.status(co) end
 
----Closes a coroutine: its `<close>` variables are closed, and it is dead. If the coroutine is waiting, its wait is
----cancelled, the coroutine that it was resuming is closed first, and its resumer receives `false, "coroutine was
----closed"`. If it is a task's own coroutine, the task is killed. Raises for a normal coroutine, and for the running one
----(which Lua 5.5 allows, see its manual).
+---Closes a coroutine: its `<close>` variables are closed, and its status becomes `"dead"`. If the coroutine is waiting,
+---its wait is cancelled, the coroutine that it was resuming is closed first, and its resumer receives
+---`false, "coroutine was closed"`. If it is a task's own coroutine, the task is killed. Raises for a normal coroutine,
+---and for the running one (which Lua 5.5 allows, see its manual).
 ---@param co thread
 ---@return boolean ok
 ---@return any err the error of a `<close>` variable if `ok` is false

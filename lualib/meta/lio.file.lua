@@ -43,7 +43,7 @@ function file.measure(f) end
 ---@class lio.FileStat
 ---@field kind "file"|"directory"
 ---@field size integer bytes
----@field mtime integer time of the last change of the content: seconds since the Unix epoch
+---@field mtime integer when the content was last changed, in seconds since the Unix epoch
 ---@field mtime_ns integer the nanoseconds of that time, below 10^9
 ---@field inode integer
 ---@field device integer

@@ -16,8 +16,8 @@ local client = {}
 ---@field connect_timeout? number|false until a connection is open, including the wait for a free one; default `10`
 ---@field read_timeout? number|false until the response begins, and for each pause in its body; default `60`
 ---@field write_timeout? number|false for each pause in sending; default `60`
----@field redirects? integer redirects to follow, 0 and up; with 0 the redirect is returned; default `10`
----@field limit? number bytes of a body after decoding: an integer or `math.huge`; default 64 MiB, for a stream no limit
+---@field redirects? integer maximum redirects to follow, 0 and up; with 0, a redirect is returned; default `10`
+---@field limit? number maximum bytes of a decoded body: an integer or `math.huge`; default 64 MiB, for a stream none
 ---@field decode? boolean whether to accept and decode gzip, deflate and br; default `true`
 ---@field headers? table values, or lists of values, by name; or a list of `{ name, value }`
 ---@field proxy? string|false URL of an HTTP proxy, `"http://[user:password@]host:port"`
@@ -27,11 +27,11 @@ local client = {}
 ---@field url? string `http://[user:password@]host[:port]/path?query`, or relative to the client's `base_url`
 ---@field method? string default `"GET"`
 ---@field query? string|table added to the query: encoded text, or values by key; a list adds one field for each element
----@field body? string|string[]|(fun(): string?, string?)|file* a function returns pieces until nil, or an error
+---@field body? string|string[]|(fun(): string?, string?)|file* a function returns pieces until nil, or nil and an error
 ---@field json? any sent as JSON
 ---@field form? table sent urlencoded; in the form of `query`
 ---@field stream? boolean whether to leave the body to `stream`, `piece` or `text`; default `false`
----@field expect_continue? boolean|number ask before sending the body: seconds to wait; `true` is 1; default `false`
+---@field expect_continue? boolean|number ask before sending a body, and wait this time (`true`: 1 s); default `false`
 ---@field idempotent? boolean whether a lost request may be sent again; default: by its method (RFC 9110 section 9.2.2)
 
 ---@class lio.HttpClientOptions: lio.HttpShared
@@ -40,8 +40,8 @@ local client = {}
 ---@field max_idle_per_host? number maximum number of idle connections to one server: as for `max_idle`; default `16`
 ---@field max_per_host? number maximum number of connections to one server; further requests wait; default `math.huge`
 ---@field idle_timeout? number seconds to keep an idle connection, 0 and up; default `60`
----@field max_header? integer bytes of a response's header section, 1 to 2^30; default `65536`
----@field max_fields? integer header fields of a response, 1 to 256; default `200`
+---@field max_header? integer maximum bytes of a response's header section, 1 to 2^30; default `65536`
+---@field max_fields? integer maximum number of header fields of a response, 1 to 256; default `200`
 ---@field net? table an instance of `lio.net`, or a table whose `__index` leads to one; its `connect` opens connections
 
 ---Creates a client. An unknown option, or a value out of its range, raises.
@@ -53,7 +53,7 @@ function client.new(options) end
 ---`"tls"` (an `https` URL: TLS is not supported), those of `lio.net` (`"timeout"`, `"refused"`, `"unresolved"`,
 ---`"closed"`, `"reset"` …), `"protocol"` (the response is malformed), `"truncated"`, `"too long"`, `"corrupt"` (a body
 ---cannot be decoded), `"redirect"`, and `"body"` (the function or file of the request's body failed). Raises for an
----unknown option, a wrong value, and a header with CR, LF or NUL.
+---unknown option, an invalid value, and a header with CR, LF or NUL.
 ---@param options lio.HttpOptions
 ---@return lio.HttpResponse? response
 ---@return string? message

@@ -12,19 +12,19 @@ local json = {}
 ---@field sort? boolean write the keys in byte order; default false
 
 ---@class lio.JsonDecodeOptions
----@field null? any the value for `null`, any value except nil; default `json.null`
+---@field null? any the value that represents `null`; not nil; default `json.null`
 
 ---Encodes a value. A table with the keys 1 to n is an array, a table with string keys is an object, and an empty table
 ---is `{}` unless `json.array` has marked it. Raises for a value that JSON cannot represent (a function, NaN, infinity,
----a string that is not UTF-8, mixed keys) and for more than 127 nested tables; the message names the place in the
----value.
+---a string that is not UTF-8, mixed keys) and for more than 127 nested tables; the message contains the path to the
+---refused part.
 ---@param value any
 ---@param options? lio.JsonEncodeOptions
 ---@return string text
 function json.encode(value, options) end
 
 ---Decodes a text. An object becomes a plain table. An array becomes a table with the mark of `array`, so that `encode`
----writes an empty array as `[]`. If a key occurs twice, the last value counts. An integer that fits in 64 bits becomes
+---writes an empty array as `[]`. If a key occurs twice, the last value is used. An integer that fits in 64 bits becomes
 ---an integer; a larger integer, or a number with a fraction or an exponent, becomes a float. More than 127 nested
 ---arrays and objects, and a number outside the range of a double, are invalid.
 ---@param text string one JSON value in UTF-8

@@ -10,9 +10,9 @@
 local loop = {}
 
 ---Runs `f` as a task, and returns when every task has ended, when `stop` has ended the loop, or after SIGINT or
----SIGTERM, which begin a graceful stop. A second SIGINT ends the loop at once. An error in `f` ends the loop, and `run`
----raises it with its traceback. An error in another task is logged. Raises if the loop runs already. Also raises if
----every task waits and nothing can wake one: the message lists what each task waits for, and where.
+---SIGTERM, which start a graceful stop. A second SIGINT ends the loop at once. An error in `f` ends the loop, and `run`
+---raises it with its traceback. An error in another task is logged. Raises if the loop is already running. Also raises
+---if every task waits and nothing can wake one: the message lists what each task waits for, and where.
 ---@param f function
 ---@param ... any the arguments of `f`
 ---@return any ... the results of `f`
@@ -38,7 +38,7 @@ function loop.stop(grace) end
 
 ---Adds a stop hook. When a graceful stop begins, `f` runs as a task. The loop ends when all hooks have returned.
 ---@param f fun(grace: number) receives the number of seconds that it may take
----@param waits_for? fun(): string? returns text about the wait of `f`, shown if a stop by a signal is slow; nil: none
+---@param waits_for? fun(): string? describes what `f` waits for; printed if a stop by a signal is slow; nil: nothing
 ---@return fun() forget removes the hook
 function loop.on_stop(f, waits_for) end
 
@@ -48,13 +48,14 @@ function loop.on_stop(f, waits_for) end
 ---@return thread co
 function loop.fork(f, ...) end
 
----Suspends the running task until another task wakes the token. Raises outside a task, where Lua cannot yield, and
----inside a coroutine that the plain coroutine library resumed. Also raises if another task waits on the token already.
+---Suspends the running task until another task calls `wakeup` with the token. Raises outside a task, where Lua cannot
+---yield, and inside a coroutine that the plain coroutine library resumed. Also raises if another task already waits on
+---the token.
 ---@param token? any any value except nil and NaN; default: the running coroutine
 ---@return any ... the values passed to `wakeup`
 function loop.wait(token) end
 
----Wakes the task that waits on the token. In `wait()` and `sleep` the token is the running coroutine.
+---Wakes the task that waits on the token. `wait()` and `sleep` wait on the running coroutine.
 ---@param token any
 ---@param ... any the results of its `wait`
 ---@return true? woken nil if no task waits on the token
@@ -70,8 +71,9 @@ function loop.interrupt(token, err) end
 ---@return thread co
 function loop.running() end
 
----Kills a task at its wait, or before it has begun. Its `<close>` variables are closed; a wait in them raises. Raises
----if the task is running: if it is the caller, or is in the middle of a call such as `thread.spawn`.
+---Kills a task that waits, or that has not started. Its `<close>` variables are closed; a wait in a `__close`
+---metamethod raises. Raises if the task is running: if it is the caller, or is in the middle of a call such as
+---`thread.spawn`.
 ---@param co thread the task's own coroutine
 ---@return true? killed nil if `co` is not a task's own coroutine, or if the task has ended
 function loop.kill(co) end
@@ -81,7 +83,7 @@ function loop.kill(co) end
 ---@return any ... nothing when the time has passed; the values of `wakeup(co, …)` if another task woke the task earlier
 function loop.sleep(seconds) end
 
----Runs `f` in a new task when the time has passed. `run` does not return before.
+---Runs `f` in a new task when the time has passed. `run` does not return before then.
 ---@param seconds number a negative number counts as 0
 ---@param f fun()
 ---@return integer id for `cancel`
@@ -92,8 +94,8 @@ function loop.timeout(seconds, f) end
 ---@return boolean cancelled false if the timeout has fired, or the id is unknown
 function loop.cancel(id) end
 
----Runs `f(name)` as a task each time the signal arrives. nil restores the previous behaviour: for SIGINT and SIGTERM,
----while the loop runs, a graceful stop. Raises for an unknown name.
+---Runs `f(name)` as a task each time the signal arrives. If `f` is nil, restores the previous behaviour: while the loop
+---runs, SIGINT and SIGTERM start a graceful stop. Raises for an unknown name.
 ---@param name lio.SignalName
 ---@param f? fun(name: lio.SignalName)
 function loop.signal(name, f) end

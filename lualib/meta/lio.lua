@@ -18,7 +18,7 @@
 local lio = {}
 
 ---Creates a selector.
----@param max_events? integer events that one wait takes from the system, 1 to 65536; default 1024
+---@param max_events? integer maximum number of events that one wait takes from the system, 1 to 65536; default 1024
 ---@return lio.Selector? selector
 ---@return string? message the system's error (epoll_create1(2))
 ---@return string? code
@@ -39,7 +39,7 @@ function lio.now() end
 ---@return number seconds since 1970, with fractions
 function lio.wall() end
 
----Names a file that the program uses and that is not Lua code, such as a template. If the program runs under
+---Declares a file that the program uses and that is not Lua code, such as a template. If the program runs under
 ---`lio --watch`, it is restarted when the file changes, is replaced, or is created. No call is needed for files that
 ---`require`, `dofile` and `loadfile` load, and for the files of services.
 ---@param path string a file, which does not have to exist yet; relative to the current directory; not empty
@@ -63,7 +63,7 @@ function lio.systemd() end
 ---@class lio.InheritedSockets
 ---@field names string[] the name of each socket; `"unknown"` if it has none
 
----The state of one task. The results of `ltask.call(addr, "tasks")` have no field `thread`.
+---The state of one task. The results of `ltask.call(addr, "tasks")` do not have the field `thread`.
 ---@class lio.TaskInfo
 ---@field thread thread the task's own coroutine
 ---@field age number seconds since the task was created
@@ -103,8 +103,8 @@ function Selector:event_del(fd) end
 
 ---`for udata, events in sel:wait(timeout) do`: blocks until a registration is ready, the timeout has passed, or a waker
 ---wakes the selector; then yields each ready registration once, with its event bits. An error or a hang-up is reported
----as the bits that the registration asked for. Raises inside the loop over an earlier wait of the same selector. Also
----raises if nothing is registered, the selector has no waker and no timeout is given.
+---as the bits that the registration requested. Raises if it is called inside the loop over an earlier wait of the same
+---selector. Also raises if nothing is registered, the selector has no waker and no timeout is given.
 ---@param timeout? number seconds, with fractions; absent, negative, or 10^9 and more: no timeout; 0: returns at once
 ---@return fun(): any, integer iterator yields udata and event bits
 function Selector:wait(timeout) end
@@ -140,7 +140,7 @@ function Selector:arm(fd, events) end
 ---@return string? code `"not found"` if the descriptor is not registered
 function Selector:set_udata(fd, udata) end
 
----Works as `event_add`, with the event bits of epoll(7). `bee.epoll` uses it.
+---Like `event_add`, but with the event bits of epoll(7). `bee.epoll` uses it.
 ---@param fd lio.Descriptor
 ---@param mask integer a sum of the bits of `bee.epoll`
 ---@param udata? any default `fd`
@@ -149,7 +149,7 @@ function Selector:set_udata(fd, udata) end
 ---@return string? code as for `event_add`
 function Selector:epoll_add(fd, mask, udata) end
 
----Works as `event_mod`, with the event bits of epoll(7).
+---Like `event_mod`, but with the event bits of epoll(7).
 ---@param fd lio.Descriptor
 ---@param mask integer a sum of the bits of `bee.epoll`
 ---@param udata? any absent: unchanged

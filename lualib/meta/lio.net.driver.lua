@@ -69,8 +69,8 @@ function Driver:unwatch(descriptor) end
 ---@param f fun(value: any, id: integer) passes values that are not its own to `fire`
 function Driver:set_timer_handler(f) end
 
----Runs the action of a timer. If its value is a table, calls the method `expired`; any other value is a token, whose
----wait returns `"timeout"`.
+---Performs the action of a timer. If `value` is a table, calls its method `expired`. Any other value is a token: the
+---wait on it returns `"timeout"`.
 ---@param value any
 function Driver:fire(value) end
 
@@ -80,7 +80,7 @@ function Driver:fire(value) end
 function Driver:describe(token) end
 
 ---Raises if nothing runs the loop, as in a service without a loop, because a wait would never end.
----@param call string the name of the call for the message, as for `string.format`
+---@param call string the name of the call for the message, as the format of `string.format`
 ---@param ... any
 function Driver:check_loop(call, ...) end
 
@@ -163,10 +163,10 @@ function Driver:serve(listener, backend) end
 ---@field admit fun(self: lio.ServerBackend, c: lio.Connection) serves a connection
 ---@field release fun(self: lio.ServerBackend, c: lio.Connection) removes a connection that another owner has taken over
 ---@field count fun(self: lio.ServerBackend): integer returns the number of connections
----@field is_full fun(self: lio.ServerBackend): boolean returns whether no connection may be accepted now
+---@field is_full fun(self: lio.ServerBackend): boolean reports whether no further connection may be accepted now
 ---@field notify_leave fun(self: lio.ServerBackend) requests a call of `on_leave` when the next connection leaves
 ---@field on_leave? fun() set by the server
----@field stop fun(self: lio.ServerBackend) begins to stop
+---@field stop fun(self: lio.ServerBackend) starts a graceful stop
 ---@field close fun(self: lio.ServerBackend) ends a stop: closes the remaining connections
 ---@field listen? fun(self: lio.ServerBackend, socket: lio.Socket) sets the socket that `accept` uses
 ---@field accept? fun(self: lio.ServerBackend): boolean?, string?, string? accepts waiting peers; true: it has accepted connections or is full; false: no peer waits, and the socket is armed; default: the server accepts

@@ -10,7 +10,7 @@
 ---`connect`, `udp` and `wrap` return `false, message, code`. The code is a short word: `"timeout"`, `"closed"`,
 ---`"refused"`, `"reset"`, `"too long"`, `"unresolved"`, `"in use"`, `"EMFILE"` … Misuse raises.
 ---@class lio.net
----@field instance lio.NetInstance the instance that the module uses: that of `lio.loop` unless `use` has set another instance
+---@field instance lio.NetInstance the instance that the module uses: the instance of `lio.loop`, unless `use` has set another one
 local net = {}
 
 ---@class lio.ListenOptions
@@ -19,8 +19,8 @@ local net = {}
 ---@field v6only? boolean accept no IPv4 connections on an IPv6 socket; default false
 ---@field mode? integer permission bits of a unix socket's file, 0 to 511; default: the umask decides
 
----Opens a listener. A unix socket's file that a dead process has left is replaced. A host name is resolved; before the
----loop runs, that blocks the thread. An unknown option, or a value out of its range, raises.
+---Opens a listener. A unix socket's file that a previous process has left behind is replaced. A host name is resolved;
+---before the loop runs, that blocks the thread. An unknown option, or a value out of its range, raises.
 ---@param addr string|lio.Socket address, host name, `"unix:/path"`, `"unix:@name"` (abstract), or a listening socket
 ---@param port? integer 0 to 65535; 0: the system chooses a port, see `listener:address()`; nil for unix
 ---@param opts? lio.ListenOptions
@@ -39,8 +39,8 @@ function net.listen(addr, port, opts) end
 ---@return string? code
 function net.bind(addr, port, opts) end
 
----Waits for a connection and accepts it. If the process is out of descriptors or the system out of memory, the call
----writes a line to standard error, at most once a minute, and tries again every 0.1 seconds.
+---Waits for a connection and accepts it. If the process has no free descriptor or the system has no memory left, the
+---call writes a line to standard error, at most once a minute, and tries again every 0.1 seconds.
 ---@param listener lio.Listener
 ---@return lio.Connection|false connection
 ---@return string? message
@@ -94,17 +94,17 @@ function net.connect(addr, port, opts) end
 ---@overload fun(c: lio.Connection, what: "until", delimiter: string, limit?: integer): string?, string?, string?, string?
 function net.recv(c, what, limit) end
 
----Sends all strings, with as few system calls as possible, and returns when the system has taken them. The messages of
----concurrent senders are not mixed.
+---Sends all strings, with as few system calls as possible, and returns when the system has accepted them. The messages
+---of concurrent senders are not mixed.
 ---@param c lio.Connection
 ---@param ... string
 ---@return true? ok
 ---@return string? message
----@return integer? sent number of bytes that the system took before the failure
+---@return integer? sent number of bytes that the system accepted before the failure
 ---@return string? code
 function net.send(c, ...) end
 
----Sends one message to many connections of this VM, without waiting. The bytes that the system does not take at once
+---Sends one message to many connections of this VM, without waiting. The bytes that the system does not accept at once
 ---are kept in memory once for all connections, and are sent later. `close` discards them.
 ---
 ---A connection receives the whole message or no part of it. It receives nothing if it is closed or has failed
@@ -126,7 +126,7 @@ function net.broadcast(list, data, limit) end
 ---@param length? integer bytes to send, 0 and up; default: up to the end
 ---@return true? ok
 ---@return string? message
----@return integer? sent number of bytes of the file that the system took before the failure
+---@return integer? sent number of bytes of the file that the system accepted before the failure
 ---@return string? code `"truncated"`: the file is too short, or became shorter; `"not found"`, `"not a file"` …
 function net.sendfile(c, source, offset, length) end
 
@@ -192,9 +192,9 @@ function net.wait_readable(c, seconds) end
 ---@return string? code
 function net.wait_closed(c, seconds) end
 
----Moves a connection to the loop of another service, with the bytes that were received and not read, and with the bytes
----that are queued to be sent. Other tasks that wait on the connection get `"closed"`. Raises if the loop belongs to no
----service, or if an argument cannot be sent in a message.
+---Moves a connection to the loop of another service, with its unread bytes and the bytes that are queued to be sent.
+---Other tasks that wait on the connection get `"closed"`. Raises if the loop does not belong to a service, or if an
+---argument cannot be sent in a message.
 ---@param c lio.Connection
 ---@param service integer the address of a service of `lio.service`
 ---@param ... any further arguments for the function that the service has set with `on_transfer`
@@ -203,8 +203,8 @@ function net.wait_closed(c, seconds) end
 ---@return string? code `"dead"`, `"refused"`: `c` is unchanged; `"closed"`: `c` is closed
 function net.transfer(c, service, ...) end
 
----Sets the function that takes the connections that other services transfer to this one: `f(c, …)` runs as a task and
----owns `c`. If `f` raises, `c` is closed. Without a function, the connections become handles of their senders.
+---Sets the function for connections that other services transfer to this one: `f(c, …)` runs as a task and owns `c`. If
+---`f` raises, `c` is closed. Without a function, each connection becomes a handle that belongs to its sender.
 ---@param f? fun(c: lio.Connection, ...: any) nil removes the function
 function net.on_transfer(f) end
 
@@ -217,25 +217,25 @@ function net.remote(io) end
 
 ---The result of `net.remote`: the calls of `lio.net`, and calls for handles.
 ---@class lio.RemoteNet: lio.net
----@field connection fun(handle: integer): lio.Connection returns the connection for a handle that this service was given
+---@field connection fun(handle: integer): lio.Connection returns the connection for a handle that this service owns
 ---@field listener fun(handle: integer): lio.Listener returns the listener for a handle of any service, to accept from
 ---@field give fun(c: lio.Connection, service: integer): integer? gives a connection away, returns its handle
 
 ---Turns a connected socket into a connection.
----@param s lio.Socket is closed; the connection takes over its descriptor
+---@param s lio.Socket `wrap` closes it; the connection takes over its descriptor
 ---@return lio.Connection|false connection
 ---@return string? message
 ---@return string? code
 function net.wrap(s) end
 
 ---@class lio.ServeOptions
----@field max_connections? number an integer; while the server has that many connections, accepting pauses; default `math.huge`
+---@field max_connections? number an integer; while the server has this number of connections, accepting pauses; default `math.huge`
 ---@field on_error? fun(message: any, c: lio.Connection) called for a handler's error instead of the log
----@field on_stop? fun() called when the server begins to stop
+---@field on_stop? fun() called when a stop of the server begins
 ---@field attended? boolean run the handler in the accept loop, where it must not wait; for protocol code that sets an event handler (`lio.net.driver`)
 
 ---Starts a server: a task accepts connections, and runs `handler(c)` as a task for each connection. When the handler
----has ended, the connection is closed. An error of the handler is logged on standard error with its traceback. Raises
+---has ended, the connection is closed. An error in the handler is written to standard error with its traceback. Raises
 ---if the listener is closed.
 ---@param listener lio.Listener? nil: all connections come from `server:admit`
 ---@param handler fun(c: lio.Connection)
@@ -279,15 +279,15 @@ function net.sendto(u, data, addr, port) end
 
 ---The functions of a scheduler that `net.new` needs.
 ---@class lio.Scheduler
----@field wait fun(token: any): any waits until the token is woken
----@field wakeup fun(token: any, ...: any): true? wakes the token; nil if no task waits on it
+---@field wait fun(token: any): any waits until `wakeup` is called with the token
+---@field wakeup fun(token: any, ...: any): true? wakes the task that waits on the token; returns nil if there is none
 ---@field fork fun(f: function, ...: any) creates a task
 ---@field running fun(): thread returns the running coroutine
 ---@field start? fun(f: function, ...: any) as in `lio.task`
 ---@field timers? lio.Timers a queue to share
 ---@field on_abandon? fun(f: fun(token: any)) as in `lio.task`; needed if tasks can be killed
 ---@field on_stop? fun(f: fun(grace: number), waits_for?: fun(): string?): fun() as in `lio.loop`
----@field check? fun(call: string, ...: any) raises if nothing runs the loop; gets the name of the call, as for `string.format`
+---@field check? fun(call: string, ...: any) raises if nothing runs the loop; receives the call's name as the arguments of `string.format`
 
 ---The calls of this module, except `new`, `use` and `remote`, on one selector and one scheduler.
 ---@class lio.NetInstance: lio.net

@@ -101,8 +101,8 @@ function Connection:transfer(service, ...) end
 ---@return boolean
 function Connection:is_closed() end
 
----Reports whether the peer has shut down its sending side or the connection has failed, according to the events that
----the loop has received. Makes no system call.
+---Reports whether, according to the events that the loop has received, the peer has shut down its sending side or the
+---connection has failed. Makes no system call.
 ---@return boolean
 function Connection:is_over() end
 
@@ -114,11 +114,11 @@ function Connection:buffered() end
 ---@return lightuserdata handle
 function Connection:handle() end
 
----For `transfer`.
+---Used by `transfer`.
 ---@private
 function Connection:make_parcel() end
 
----For sending by `net.remote`.
+---Used by `net.remote` for sending.
 ---@private
 function Connection:shared_writer() end
 
@@ -126,35 +126,35 @@ function Connection:shared_writer() end
 ---@param bytes string
 function Connection:unread(bytes) end
 
----For `recv`.
+---Used by `recv`.
 ---@private
 function Connection:try_recv(...) end
 
----For `send`.
+---Used by `send`.
 ---@private
 function Connection:try_send(sent, ...) end
 
----For `sendfile`.
+---Used by `sendfile`.
 ---@private
 function Connection:try_sendfile(sent, source, offset, length) end
 
----For waiting. Returns true, or nil, a message and a code if no event will come.
+---Used for waiting. Returns true, or nil, a message and a code if no event can arrive.
 ---@private
 function Connection:arm(events) end
 
----For `close`.
+---Used by `close`.
 ---@private
 function Connection:close_now() end
 
----For `shutdown`.
+---Used by `shutdown`.
 ---@private
 function Connection:shutdown_now(how) end
 
----For `peer` and `sock`.
+---Used by `peer` and `sock`.
 ---@private
 function Connection:address(side) end
 
----For `option`.
+---Used by `option`.
 ---@private
 function Connection:set_option(name, value) end
 

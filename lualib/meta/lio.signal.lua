@@ -27,8 +27,8 @@ local signal = {}
 ---@return string? code
 function signal.open(...) end
 
----Works as `open`, for a program that opens its watchers later, in other VMs: each watcher that is opened before this
----one is closed also gets the signals that have arrived since.
+---Like `open`, but meant for a program that opens its watchers later, in other VMs: a watcher that is opened before
+---this one is closed also gets the signals that have arrived in the meantime.
 ---@param ... lio.SignalName at least one
 ---@return lio.SignalWatcher? watcher
 ---@return string? message

@@ -97,7 +97,7 @@ function Endpoint:value() end
 ---@class lio.Socket
 local Socket = {}
 
----Begins to connect to an endpoint, to a host and port, or, for a unix socket, to a path (connect(2)). If the
+---Starts connecting to an endpoint, to a host and port, or, for a unix socket, to a path (connect(2)). If the
 ---connection is in progress, the socket becomes writable when the connection is established or has failed; `status`
 ---then returns the result. While a host name is resolved, the thread is blocked.
 ---@param host lio.Endpoint|string
@@ -115,7 +115,7 @@ function Socket:connect(host, port) end
 ---@return string? code `"in use"`, `"denied"` …
 function Socket:bind(host, port) end
 
----Begins to listen (listen(2)).
+---Starts listening (listen(2)).
 ---@param backlog? integer 0 to 2147483647; default 1024
 ---@return true? ok
 ---@return string? message

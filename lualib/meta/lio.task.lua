@@ -14,23 +14,24 @@ local task = {}
 ---@return thread co the task's own coroutine
 function task.fork(f, ...) end
 
----Outside of tasks, runs `f` as a task until its first wait; loops use this for events. Inside a task, works as `fork`.
+---Outside of tasks, runs `f` as a task until its first wait; loops use this for events. Inside a task, works like
+---`fork`.
 ---@param f function
 ---@param ... any the arguments of `f`
 ---@return thread? co nil outside of tasks
 function task.start(f, ...) end
 
----Runs `f` as a task until its first wait, also inside a task; then the caller continues. If 32 of these calls are
----nested, the next call works as `fork`.
+---Runs `f` as a task until its first wait, even inside a task; then the caller continues. If 32 of these calls are
+---nested, the next call works like `fork`.
 ---@param f function anything that can be called
 ---@param ... any the arguments of `f`
 ---@return thread co the task's own coroutine
 function task.spawn(f, ...) end
 
----Suspends the running task until another task wakes the token. Raises outside a task, where Lua cannot yield, and
----inside a coroutine that the plain coroutine library resumed. Also raises if another task waits on the token already.
----If the token is an object that only the waiting task refers to, the task is lost: after a few cycles of the collector
----it is reported to `on_error` and killed.
+---Suspends the running task until another task calls `wakeup` with the token. Raises outside a task, where Lua cannot
+---yield, and inside a coroutine that the plain coroutine library resumed. Also raises if another task already waits on
+---the token. If the token is an object that only the waiting task refers to, the task is lost: after a few cycles of
+---the collector it is reported to `on_error` and killed.
 ---@param token? any any value except nil and NaN; default: the running coroutine
 ---@return any ... the values passed to `wakeup`
 function task.wait(token) end
@@ -57,17 +58,17 @@ function task.is_waiting(token) end
 ---@return boolean
 function task.is_alive(co) end
 
----Kills a task at its wait, or before it has begun. Its `<close>` variables are closed, those of the innermost
----coroutine first; a wait in them raises, and an error in them is written to standard error. Raises if the task is
----running: if it is the caller, or is in the middle of a call such as `spawn`.
+---Kills a task that waits, or that has not started. Its `<close>` variables are closed, those of the innermost
+---coroutine first. A wait in a `__close` metamethod raises; an error in it is written to standard error. Raises if the
+---task is running: if it is the caller, or is in the middle of a call such as `spawn`.
 ---@param co thread the task's own coroutine
 ---@return true? killed nil if `co` is not a task's own coroutine, or if the task has ended
 function task.kill(co) end
 
----Kills every task that is not running, and every task that these fork while they end.
+---Kills every task that is not running, and every task that the killed tasks fork while they end.
 function task.kill_all() end
 
----Returns the running coroutine, the innermost one. `wait` without a token waits on it.
+---Returns the running coroutine: in nested coroutines, the innermost one. `wait` without a token waits on it.
 ---@return thread co
 function task.running() end
 
@@ -87,7 +88,7 @@ function task.is_idle(co) end
 ---@return thread[] members the task's nested coroutines, the innermost first
 ---@return "token"|"answer"|"timer"|"session"|nil kind what a waiting task waits for
 ---@return any value the token; for an answer the number of the service that was called
----@return integer? session the session of an answer, a timer or a session
+---@return integer? session the session, if the kind is `"answer"`, `"timer"` or `"session"`
 function task.look(co) end
 
 ---Returns the CPU time of the running task. Only the difference between two readings is meaningful. After the first
@@ -99,7 +100,7 @@ function task.busy() end
 ---@return integer count
 function task.count() end
 
----Returns the tasks that have not ended: for each, the task's own coroutine.
+---Returns the own coroutine of each task that has not ended.
 ---@return thread[] list
 function task.list() end
 
@@ -112,24 +113,23 @@ function task.has_ready() end
 ---@return boolean more whether a task is in the ready queue
 function task.run_ready() end
 
----Sets the function that is called when a wait ends without its wakeup: because of an interrupt or a kill, or because
----the caller cannot wait. Code that passes turns between tasks uses it. There is one such function; a later call
----replaces it.
+---Sets the callback for waits that end without their wakeup: because of an interrupt or a kill, or because the caller
+---cannot wait. Code that passes turns between tasks uses it. Replaces the previous callback.
 ---@param f fun(token: any)
 function task.on_abandon(f) end
 
----Sets the function that is called when a task fails, and when a task that has called `watch_end` ends. There is one
----such function; a later call replaces it.
+---Sets the callback for tasks that fail, and for tasks that end after they have called `watch_end`. Replaces the
+---previous callback.
 ---@param f fun(co: thread) receives the task's own coroutine; must not wait
 function task.on_end(f) end
 
----Makes lio call the function of `on_end` when the running task ends: by a return, an error or a kill. Outside of
+---Makes lio call the callback of `on_end` when the running task ends: by a return, an error or a kill. Outside of
 ---tasks, does nothing.
 function task.watch_end() end
 
----Called with the error of a task that raised or was lost; the coroutine still has its stack. By default writes to
----standard error; assign another function to log elsewhere. For a failure in `lio.thread`, `co` is absent, and the
----message contains the traceback. In services, errors go to the host's log instead.
+---Called with the error of a task that raised or was lost; the coroutine still has its stack. The default function
+---writes to standard error; assign another function to log elsewhere. For a failure in `lio.thread`, `co` is absent,
+---and the message contains the traceback. In services, errors go to the host's log instead.
 ---@param message any
 ---@param co? thread
 function task.on_error(message, co) end

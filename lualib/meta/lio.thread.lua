@@ -22,12 +22,13 @@ function thread.spawn(f, ...) end
 ---wait. Raises if a thread waits for itself.
 ---@param t lio.Thread
 ---@param ... lio.Thread
----@return boolean? ok true: it returned; false: it raised or was killed; nil: it was reaped already
+---@return boolean? ok true: the thread returned; false: it raised or was killed; nil: it has already been reaped
 ---@return any ... its results; the error (`"killed"` for a killed thread); `"already waited"` after nil
 function thread.wait(t, ...) end
 
----Kills a thread at its wait, or before it has begun. When `kill` returns, the thread's `<close>` variables have been
----closed; a wait in them raises. Raises if the thread is running: if it is the caller, or is spawning the caller.
+---Kills a thread that waits, or that has not started. When `kill` returns, the thread's `<close>` variables have been
+---closed; a wait in a `__close` metamethod raises. Raises if the thread is running: if it is the caller, or is spawning
+---the caller.
 ---@param t lio.Thread
 ---@return true? killed
 ---@return string? message `"already ended"`
@@ -45,14 +46,14 @@ function thread.status(t) end
 function thread.scope() end
 
 ---Runs several threads and waits for all of them. If a thread fails or is killed, the other threads are killed at once.
----If the caller is killed, the threads that `all` created are killed. Raises for a wrong element, before a thread is
----started.
+---If the caller is killed, the threads that `all` created are killed. If an element is invalid, raises before any
+---thread is started.
 ---@param list (function|table|lio.Thread)[] functions, `{ f, arguments… }`, and threads
 ---@return boolean ok
 ---@return table|any results for each element the `table.pack` of its results; the first error if `ok` is false
 function thread.all(list) end
 
----Runs several threads and waits until the first of them ends. The others are killed. Raises for an empty list.
+---Runs several threads and waits until the first of them ends. Then kills the other threads. Raises for an empty list.
 ---@param list (function|table|lio.Thread)[] as for `all`
 ---@return boolean? ok as for `wait`
 ---@return any ... as for `wait`
@@ -62,7 +63,7 @@ function thread.race(list) end
 ---@param seconds number in a service without a loop, rounded up to centiseconds
 ---@param f function
 ---@param ... any the arguments of `f`
----@return boolean? ok true: it returned; false: it raised; nil: the time has passed
+---@return boolean? ok true: `f` returned; false: it raised; nil: the time has passed
 ---@return any ... its results; the error; `"timeout"` after nil
 function thread.timeout(seconds, f, ...) end
 
@@ -74,7 +75,7 @@ function thread.describe(token) end
 ---A thread, as an opaque value for the functions of this module.
 ---@class lio.Thread
 
----Threads that do not outlive a block. The scope is their parent. Any task may use it.
+---The parent of threads that do not outlive a block. Any task may use a scope.
 ---@class lio.Scope
 local Scope = {}
 
@@ -90,7 +91,7 @@ function Scope:spawn(f, ...) end
 function Scope:wait() end
 
 ---Closes the scope, as the end of the block does: kills the remaining threads, the oldest first. A thread that makes
----this call is killed as soon as the call has ended. If the scope is closed already, does nothing.
+---this call is killed as soon as the call has ended. If the scope is already closed, does nothing.
 function Scope:close() end
 
 ---Called when a thread of the scope has ended.

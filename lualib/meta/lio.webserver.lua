@@ -3,10 +3,10 @@
 -- them.
 
 ---HTTP/1.1 servers (RFC 9110, RFC 9112). An app has routes and middleware. A handler receives a request and a response;
----it may wait. It answers by its return values or by the methods of the response. The return values are one of: `body`;
----`body, status`; `body, headers`; `body, status, headers`; `status`; `status, body`; `status, body, headers`; nothing.
----A body is a string, a table (sent as JSON), or a function that returns pieces until nil. A status is 200 to 599. If a
----handler returns other values, the client receives a 500, and the log names the handler and the values.
+---it may wait. It answers with its return values or with the methods of the response. The return values are one of:
+---`body`; `body, status`; `body, headers`; `body, status, headers`; `status`; `status, body`; `status, body, headers`;
+---nothing. A body is a string, a table (sent as JSON), or a function that returns pieces until nil. A status is 200 to
+---599. If a handler returns other values, the client receives a 500, and the log names the handler and the values.
 ---@class lio.webserver
 ---@field defaults lio.WebOptions the default options of apps
 local web = {}
@@ -16,18 +16,18 @@ local web = {}
 
 ---The limits of an app. None may be negative.
 ---@class lio.WebOptions
----@field request_line? integer bytes of a request line, 1 to 2^30; default `8192`
----@field headers? integer bytes of a header section, 1 to 2^30; default `32768`
----@field fields? integer header fields of a request, 1 to 256; default `100`
----@field body? number bytes of a request body: an integer from 0, or `math.huge`; default `8388608`
+---@field request_line? integer maximum bytes of a request line, 1 to 2^30; default `8192`
+---@field headers? integer maximum bytes of a header section, 1 to 2^30; default `32768`
+---@field fields? integer maximum number of header fields of a request, 1 to 256; default `100`
+---@field body? number maximum bytes of a request body: an integer from 0, or `math.huge`; default `8388608`
 ---@field header_time? number seconds from the first byte of a head to its blank line; default `10`
 ---@field keep_alive_time? number seconds that a connection may be idle; default `60`
 ---@field body_time? number seconds before the minimum rate of a body applies; default `10`
 ---@field body_rate? number minimum rate of a body in bytes per second; default `240`
----@field write_time? number seconds that sending may make no progress; default `30`
+---@field write_time? number seconds after which a send without progress fails; default `30`
 ---@field connections? number maximum number of connections; if it is reached, accepting pauses; default `10000`
 ---@field requests? number maximum number of requests on one connection; default `math.huge`
----@field grace? number seconds that a graceful stop waits for handlers; without it `loop.grace` applies, default `10`
+---@field grace? number seconds that a graceful stop waits for handlers; if absent, `loop.grace` is used, default `10`
 ---@field debug? boolean whether error pages show tracebacks; default `false`
 
 ---Creates an app. An unknown option, or a value out of its range, raises.
@@ -43,13 +43,13 @@ function web.worker() end
 ---A web application.
 ---
 ---Patterns: `/users/:id` has a parameter for one segment, `/files/*path` a parameter for the remaining path. In
----`:id<%d+>` the parameter has a Lua pattern, which must match the whole value. A wrong pattern raises. The cost of
+---`:id<%d+>` the parameter has a Lua pattern, which must match the whole value. An invalid pattern raises. The cost of
 ---matching does not depend on the number of routes. The handler of GET also answers HEAD; the app answers OPTIONS, and
 ---sends 404 and 405.
 ---@class lio.App
 local App = {}
 
----Adds a route. Raises if the method and pattern have a route already.
+---Adds a route. Raises if the method and pattern already have a route.
 ---@param method string in upper case; `""` for every method
 ---@param pattern string
 ---@param ... lio.Handler at least one
@@ -123,8 +123,8 @@ function App:use(prefix, middleware) end
 ---@field immutable? boolean whether the files never change; only with `max_age`; default false
 ---@field cache_control? string the whole value of `Cache-Control`
 ---@field precompressed? boolean whether to use `.br` and `.gz` copies beside the files; default true
----@field cache? integer|false bytes of memory for the contents of small files; default 8 MiB; false or 0: none
----@field cache_file? integer maximum bytes of a file in that memory, 0 and up; default 64 KiB
+---@field cache? integer|false maximum bytes of memory for the contents of small files; default 8 MiB; false or 0: none
+---@field cache_file? integer maximum size of a cached file in bytes, 0 and up; default 64 KiB
 
 ---Serves the files of a folder below a path, for GET and HEAD, with conditions and ranges (RFC 9110 sections 13 and 14)
 ---and compressed copies. A path that leaves the folder is answered with 404. Raises if the folder cannot be opened.
@@ -148,7 +148,7 @@ function App:on_error(f) end
 function App:not_found(f) end
 
 ---@class lio.WebListenOptions: lio.ListenOptions
----@field addr? string address for a `where` that is a port; default `"127.0.0.1"`; `"0.0.0.0"`: all interfaces
+---@field addr? string address, if `where` is a port; default `"127.0.0.1"`; `"0.0.0.0"`: all interfaces
 
 ---Opens a listener and serves its connections as long as the loop runs.
 ---@param where integer|string|lio.Socket port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"` or a listening socket
@@ -169,7 +169,7 @@ function App:server() end
 ---until the server is stopped. Raises if it cannot listen.
 ---
 ---If there are several workers, this VM opens the sockets and boots the scheduler. Each worker is an exclusive service
----with its own loop. It runs the program's file again; this call of `run` serves in the worker. Code after `run`
+---with its own loop. It runs the program's file again; this call of `run` then serves in the worker. Code after `run`
 ---executes in every worker, then in the parent. Raises if the program of a worker has failed.
 ---@param where integer|string|lio.Socket as for `listen`
 ---@param opts? lio.WebRunOptions
@@ -188,7 +188,7 @@ function App:mount(prefix, other) end
 function App:add_entry(method, pattern, handler, call, origin) end
 
 ---@class lio.WebCompressOptions
----@field min? integer minimum bytes of a body of known length, 0 and up; default `1024`
+---@field min? integer minimum size in bytes of a body whose length is known, 0 and up; default `1024`
 ---@field types? string[]|fun(type: string): boolean media types, `"text/*"` for a group; default: compressible types
 ---@field level? integer|table<lio.Coding, integer> as for `lio.compress.encoder`
 ---@field codings? lio.Coding[] the codings to use, in order of preference; default `{ "br", "gzip", "deflate" }`
@@ -198,9 +198,9 @@ function App:add_entry(method, pattern, handler, call, origin) end
 ---@return lio.Handler middleware
 function web.compress(options) end
 
----The values of a request's line in the log.
+---The values for a request's line in the log.
 ---@class lio.WebLogEntry
----@field time integer seconds since 1970 at the arrival of the request
+---@field time integer when the request arrived, in seconds since 1970
 ---@field ms integer milliseconds of that second, 0 to 999
 ---@field duration number seconds
 ---@field method string

@@ -34,7 +34,7 @@ function Request:header(name) end
 ---@return string[] values
 function Request:header_all(name) end
 
----Reads the whole body. If the body is refused and the handler gives no answer, the refusal is the answer.
+---Reads the whole body. If the body is refused and the handler gives no answer, the client receives the refusal.
 ---@param limit? integer bytes, 0 and up; default: the app's `body`
 ---@return string? body `""` if there is none
 ---@return string? reason
@@ -55,7 +55,7 @@ function Request:stream(limit) end
 ---@return integer? status
 function Request:json(limit) end
 
----The options of `req:form`. If a limit is exceeded, the form is refused with 413. Limits are 0 and up.
+---The options of `req:form`. If a limit is exceeded, the form is refused with 413. No limit may be negative.
 ---@class lio.FormOptions
 ---@field body? number bytes of the whole body; default: the app's `body`
 ---@field parts? number number of fields and files together; default `1000`
@@ -111,7 +111,7 @@ function Part:stream() end
 ---@return integer? status 413
 function Part:read(limit) end
 
----Stores an arriving part, as `form` does without `on_file`. Raises if a piece was read already.
+---Stores an arriving part, as `form` does without `on_file`. Raises if a piece has already been read.
 ---@return lio.Part part itself
 function Part:keep() end
 
@@ -122,8 +122,8 @@ function Part:keep() end
 ---@return integer? code
 function Part:open(mode) end
 
----Gives the stored file a permanent name: at once if the path is on the same file system, otherwise by a copy. It can
----be called for several names. The umask sets the file's permissions.
+---Gives the stored file a permanent name: at once if the path is on the same file system, otherwise by a copy. A
+---further call gives the file another name. The umask determines the file's permissions.
 ---@param path string
 ---@param opts? { replace: boolean } whether to replace an existing file; default `false`
 ---@return true? ok

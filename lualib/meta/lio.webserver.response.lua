@@ -4,7 +4,7 @@
 
 ---Responses, and streams of server-sent events.
 
----A response. Its values are kept until the handler and its middleware have returned. `write` begins to send; after
+---A response. Its values are kept until the handler and its middleware have returned. `write` starts sending; after
 ---that, methods that set a value raise.
 ---@class lio.Response
 ---@field code? integer the status, if one was set
@@ -17,8 +17,8 @@ local Response = {}
 ---@return lio.Response res itself
 function Response:status(n) end
 
----Sets a header, replacing its old values; nil removes it. Without a value, works as `get_header`. Raises for a CR, LF
----or NUL, which could split the response. `false` for `Content-Type` sends the body without a type.
+---Sets a header, replacing its old values; nil removes it. Called with only a name, works like `get_header`. Raises for
+---a CR, LF or NUL, which could split the response. `false` for `Content-Type` sends the body without a type.
 ---@param name string
 ---@param value? string|number|false
 ---@return lio.Response res itself
@@ -81,7 +81,7 @@ function Response:redirect(url, status) end
 
 ---@class lio.FileOptions
 ---@field root? string a folder that `path` is relative to and cannot leave; set it for client-supplied paths
----@field type? string media type; default: by the name
+---@field type? string media type; default: according to the file name
 ---@field name? string makes the response a download with this name (RFC 6266)
 ---@field max_age? number seconds that the file stays fresh, 0 and up; default: no `Cache-Control`
 ---@field immutable? boolean whether the file never changes; only with `max_age`; default false
@@ -104,13 +104,13 @@ function Response:file(path, opts) end
 ---@return string? message `"closed"` if the peer has disconnected
 function Response:write(piece) end
 
----Waits until the system has taken everything that was written.
+---Waits until the system has accepted everything that was written.
 ---@return true? ok
 ---@return string? message `"closed"` if the peer has disconnected
 function Response:flush() end
 
----Begins a stream of server-sent events (HTML Standard, section 9.2), and sends the head. The stream ends when
----the handler returns.
+---Starts a stream of server-sent events (HTML Standard, section 9.2), and sends the head. The stream ends when the
+---handler returns.
 ---@param opts? lio.SseOptions
 ---@return lio.Events events
 function Response:sse(opts) end
@@ -177,7 +177,7 @@ function Events:send(data, event, id, retry) end
 ---@return string? message `"closed"`
 function Events:comment(text) end
 
----Waits until the stream has ended. Raises if another task waits on the stream already.
+---Waits until the stream has ended. Raises if another task already waits on the stream.
 ---@param seconds? number maximum wait; default: no timeout
 ---@return false? ok false if the time has passed, otherwise nil
 ---@return string reason `"closed"` or `"timeout"`

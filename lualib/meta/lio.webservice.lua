@@ -19,8 +19,8 @@ local webservice = {}
 ---@field tunnel? integer|string address or name of the tunnel's service; default: the caller; only in redirect mode
 ---@field options? lio.WebOptions limits of the server
 
----The request `start`: begins to serve. Raises if the configuration is wrong, the address cannot be bound, or the
----service serves already. In redirect mode, returns the results of the tunnel's `tunnel_open`.
+---The request `start`: starts serving. Raises if the configuration is invalid, the address cannot be bound, or the
+---service is already serving. In redirect mode, returns the results of the tunnel's `tunnel_open`.
 ---@param conf lio.WebServiceConf
 ---@return string url
 ---@return integer? port nil for a unix address
@@ -31,7 +31,7 @@ function webservice.start(conf) end
 function webservice.quit() end
 
 ---The request `tunnel_data`, from a tunnel: passes bytes of a client to the server, and returns when the server has
----taken them. An unknown session starts a new session.
+---accepted them. An unknown session starts a new session.
 ---@param session integer|string
 ---@param data string
 ---@return boolean taken
@@ -48,7 +48,7 @@ function webservice.tunnel_shutdown(session) end
 ---@return boolean known whether the session exists
 function webservice.tunnel_close(session) end
 
----Creates the app that `start` serves, for programs that listen themselves. Raises for a wrong configuration.
+---Creates the app that `start` serves, for programs that listen themselves. Raises if the configuration is invalid.
 ---@param conf lio.WebServiceConf
 ---@return lio.App app
 function webservice.app(conf) end

@@ -25,7 +25,7 @@ function bootstrap.init_root(id) end
 ---Creates a service. It runs when it has a message. In G1 the form is `new_service(label, source, id)`, where a source
 ---that begins with `@` names a file, and a failure raises.
 ---@param label string
----@param source string Lua text or a precompiled chunk: the main function
+---@param source string Lua code or a precompiled chunk: the main function
 ---@param chunkname string
 ---@param id? ltask.Address default, or 0: the next free number
 ---@param worker? integer the worker to which the service is bound, from 0; default: any
@@ -39,7 +39,7 @@ function bootstrap.new_service(label, source, chunkname, id, worker) end
 function bootstrap.new_thread(id) end
 
 ---Starts a VM on its own thread before the system runs. Its main function is resumed repeatedly with `true` (G1).
----@param source string Lua text, or `@` and the path of a file
+---@param source string Lua code, or `@` and the path of a file
 ---@return lightuserdata early for `new_service_preinit`
 function bootstrap.preinit(source) end
 
@@ -50,12 +50,12 @@ function bootstrap.preinit(source) end
 ---@return ltask.Address id
 function bootstrap.new_service_preinit(label, id, early) end
 
----Posts a message. Raises `push message failed` if it is not taken.
+---Posts a message. Raises `push message failed` if the message is not accepted.
 ---@param message ltask.PostedMessage
 function bootstrap.post_message(message) end
 
 ---Runs the system. Without an argument, returns when root has ended (G1). With an argument, returns at once (G2).
----Raises if the system runs already, or has ended.
+---Raises if the system is already running, or has ended.
 ---@param mainthread? any an explicit nil counts as an argument
 ---@return any result the exit code; with an argument a lightuserdata for `wait`
 function bootstrap.run(mainthread) end
@@ -65,16 +65,16 @@ function bootstrap.run(mainthread) end
 ---@return integer code the exit code
 function bootstrap.wait(context) end
 
----Waits for a service that asks for this thread, and runs its slice.
----@param no_wait? boolean whether to return at once if there is none; default false
----@return boolean ran false if there is none, or the system ends
+---Waits for a service that requests the main thread, and runs its slice.
+---@param no_wait? boolean whether to return at once if there is no such service; default false
+---@return boolean ran false if there is no such service, or if the system ends
 function bootstrap.mainthread_wait(no_wait) end
 
----Closes the system. If it still runs, ends it first. Then `init` can create another one.
+---Closes the system. If it still runs, ends it first. After that, `init` can create another system.
 function bootstrap.deinit() end
 
 ---Returns a C function that sends a pointer to root from any thread: `int f(void *queue, void *message)`. Root receives
----the pointer as its request `external`. The function returns 0, or another value if the message was not taken.
+---the pointer as its request `external`. The function returns 0, or another value if the message was not accepted.
 ---@param context? lightuserdata
 ---@return lightuserdata f
 ---@return lightuserdata queue
@@ -141,9 +141,9 @@ function bootstrap.remove(pointer, size) end
 ---@field worker? integer threads that run services, 1 to 256; default: the number of cores minus one, at least 1
 ---@field queue? integer maximum requests in a mailbox, 1 to 2^24; default 4096
 ---@field queue_sending? integer maximum messages in an exclusive service's sending queue (G1), 1 to 2^24; default 4096
----@field max_service? integer services at a time, 2 to 2^20; default 65536
----@field external_queue? integer external messages that may wait, 1 to 2^24; default 4096
----@field log_queue? integer lines that may wait for the logger; further lines are dropped; 1 to 2^24; default 131072
+---@field max_service? integer maximum services at a time, 2 to 2^20; default 65536
+---@field external_queue? integer maximum external messages that wait, 1 to 2^24; default 4096
+---@field log_queue? integer maximum lines queued for the logger; further lines are dropped; 1 to 2^24; default 131072
 ---@field full? "error"|"wait" whether a request to a full mailbox raises or waits; default `"error"`
 ---@field watchdog? number|false seconds after which a slice is reported, below 10^9; default 5; 0 or false: never
 ---@field crashlog? string|false file that receives the running services if the process gets a fatal signal

@@ -9,26 +9,26 @@
 ---the table when it is first used, so `pairs` does not list all functions.
 ---@class ltask
 ---@field log ltask.Log writes lines to the log
----@field start ltask.start outside of a service: `require "ltask.start"`
----@field signal_handler? fun(from: ltask.Address) assign a function that is called when a service sends a SIGNAL
----@field on_idle? fun() assign a function that blocks; an exclusive service calls it when it has nothing to do (G1)
+---@field start ltask.start the module `ltask.start`; only outside of services
+---@field signal_handler? fun(from: ltask.Address) set by the program; called when a service sends a SIGNAL
+---@field on_idle? fun() set by the program; called when an exclusive service has nothing to do; must block (G1)
 local ltask = {}
 
----The number of a service: 32 bits, 1 for root. The number of a dead service is not reused soon.
+---The number of a service: 32 bits, 1 for root. After a service dies, its number is not reused for a long time.
 ---@alias ltask.Address integer
 
 -- Calling and answering
 
 ---Sends a request to another service and waits for its answer. Other coroutines of this service run meanwhile. Raises
----the error of the request, `{service:N} is dead`, or `{service:N} is busy` if its mailbox is full. A service without a
----handler named `"tasks"` answers that request with a list of `lio.TaskInfo`.
+---the error of the request, `{service:N} is dead`, or `{service:N} is busy` if its mailbox is full. If a service has no
+---handler for the request `"tasks"`, its library answers with a list of `lio.TaskInfo`.
 ---@param addr ltask.Address
 ---@param ... any the name of the request and its arguments
 ---@return any ... the results of the request's handler
 function ltask.call(addr, ...) end
 
----Sends a request without an answer. Raises `{service:N} is busy` if the mailbox is full; after `on_full "wait"`, waits
----until the mailbox accepts the request.
+---Sends a request that gets no answer. Raises `{service:N} is busy` if the mailbox is full; after `on_full "wait"`,
+---waits until the mailbox accepts the request.
 ---@param addr ltask.Address
 ---@param ... any the name of the request and its arguments
 ---@return boolean taken false if the service is dead
@@ -60,7 +60,8 @@ function ltask.on_full(what) end
 ---@return table handlers all handlers of the service
 function ltask.dispatch(handlers) end
 
----Makes the request that this coroutine handles stay unanswered when its handler returns; see `current_session`.
+---Leaves the request that this coroutine handles unanswered when its handler returns. To answer it later, see
+---`current_session`.
 function ltask.no_response() end
 
 ---Returns the sender and the session of the request that this coroutine handles. With them, another coroutine can
@@ -111,8 +112,8 @@ function ltask.parallel(list) end
 ---@return thread co
 function ltask.fork(f, ...) end
 
----Suspends the running coroutine until another coroutine wakes the token. Raises if a coroutine waits on the token
----already.
+---Suspends the running coroutine until another coroutine calls `wakeup` with the token. Raises if a coroutine already
+---waits on the token.
 ---@param token? any any value except nil and NaN; default: the running coroutine
 ---@return any ... the values passed to `wakeup`
 function ltask.wait(token) end
@@ -129,7 +130,7 @@ function ltask.wakeup(token, ...) end
 ---@return true? interrupted nil if no coroutine waits on the token
 function ltask.interrupt(token, err) end
 
----Waits as `wait` does. Several coroutines may wait on the token in this way.
+---Like `wait`, but several coroutines may wait on the token.
 ---@param token? any default: the running coroutine
 ---@return any ... the values passed to `multi_wakeup`
 function ltask.multi_wait(token) end
@@ -154,7 +155,7 @@ function ltask.running() end
 ---@return thread token
 function ltask.current_token() end
 
----Suspends the running coroutine. With 0 or less, the messages that have arrived already are handled first. Never
+---Suspends the running coroutine. With 0 or less, the messages that have already arrived are handled first. Never
 ---returns early.
 ---@param centiseconds number rounded up
 function ltask.sleep(centiseconds) end
@@ -178,7 +179,7 @@ function ltask.thread_info(co) end
 ---@return ltask.Address addr
 function ltask.spawn(name, ...) end
 
----Creates a service that a table describes. Raises if that fails.
+---Creates the service that a table describes. Raises if that fails.
 ---@param t ltask.ServiceEntry
 ---@return ltask.Address addr
 function ltask.spawn_service(t) end
@@ -203,7 +204,7 @@ function ltask.register(name) end
 ---@return boolean found false if there is no such service, or it was killed before
 function ltask.kill(addr) end
 
----Returns, or sets, the path on which services are found from now on.
+---Returns the path on which services are found. If `path` is given, first sets it for services that are created later.
 ---@param path? string templates with `?`, as in `package.path`
 ---@return string path the current path
 function ltask.servicepath(path) end
@@ -275,7 +276,7 @@ function ltask.touch_service(id) end
 ---@return boolean ended whether the service should end
 function ltask.schedule_message() end
 
----Runs the coroutines that were woken or forked (G1). For the main function; raises in another coroutine.
+---Runs the coroutines that were woken or forked (G1). Raises outside of the main function.
 function ltask.dispatch_wakeup() end
 
 -- Time
@@ -299,7 +300,7 @@ function ltask.cpucost() end
 
 ---Sets a timer: when the time has passed, service 0 sends a RESPONSE with the session to this service.
 ---@param session integer
----@param centiseconds number rounded up; 0 or less: after the messages that have arrived already
+---@param centiseconds number rounded up; 0 or less: after the messages that have already arrived
 function ltask.timer_add(session, centiseconds) end
 
 ---Empties the table. Does nothing else, because the scheduler runs the timers (G2).
@@ -332,11 +333,12 @@ function ltask.poplog() end
 ---@return lightuserdata log
 function ltask.get_pushlog() end
 
----Adds a line to the file that `core.debuglog` of the configuration names. Without that file, does nothing.
+---Adds a line to the file that is configured as `core.debuglog`. If no file is configured, does nothing.
 ---@param text string
 function ltask.debuglog(text) end
 
----Returns, or sets, the memory limit of this service's VM. Above the limit, Lua raises `not enough memory`.
+---Sets the memory limit of this service's VM, if a limit is given. Returns the previous limit. Above the limit, Lua
+---raises `not enough memory`.
 ---@param bytes? integer 0 and up; 0: no limit; default: no change
 ---@return integer before the previous limit
 function ltask.mem_limit(bytes) end
@@ -354,14 +356,14 @@ function ltask.backtrace() end
 -- Packing
 
 ---Packs values: nil, booleans, numbers, strings, light userdata, C functions without upvalues, and tables of these,
----including shared and cyclic ones. Raises `Unsupport type X to serialize`.
+---including shared and cyclic ones. For any other value, raises `Unsupport type X to serialize`.
 ---@param ... any
 ---@return lightuserdata pointer the caller owns it, and frees it with `remove` or sends it
 ---@return integer size
 function ltask.pack(...) end
 
 ---Unpacks values without freeing them. Raises if the bytes are corrupt, or if a string contains a light userdata or a
----function. Addresses are accepted only from the pointer and the size of `pack`, because any code can make a string.
+---function: these are accepted only with the pointer and the size of `pack`, because any code can create a string.
 ---@param pointer lightuserdata|string
 ---@param size? integer not for a string
 ---@return any ...
@@ -380,8 +382,8 @@ function ltask.remove(pointer, size) end
 
 -- Raw messages, for service libraries
 
----Posts a message; `message_receipt` returns its receipt. Raises if the last receipt was not read, or if the caller
----cannot yield.
+---Posts a message; `message_receipt` returns its receipt. Raises if the last receipt has not been read, or if the
+---caller cannot yield.
 ---@param to ltask.Address
 ---@param session integer 0: no answer is expected
 ---@param type integer 0 to 254, as in `ltask.PostedMessage`
@@ -391,7 +393,7 @@ function ltask.send_message(to, session, type, pointer, size) end
 
 ---Returns the receipt of the last message. Raises if there is none.
 ---@return integer kind 1: taken; 2: no such service; 3: its mailbox is full; 4: answered, for messages to service 0
----@return any pointer of a message that was not taken, which the caller owns again; or the number of a new service
+---@return any pointer the message, if it was not taken: the caller owns it again; or the number of a new service
 ---@return integer? size
 function ltask.message_receipt() end
 
@@ -430,7 +432,7 @@ function Log.error(...) end
 
 ---The sender of a request.
 ---@class ltask.CurrentSession
----@field from? ltask.Address nil in a coroutine that handles no request
+---@field from? ltask.Address nil in a coroutine that does not handle a request
 ---@field session? integer 0 if the sender expects no answer
 
 ---The result of a function of `parallel`: a list of its results, or an error.

@@ -1,9 +1,9 @@
 ---@meta ltask.root
 -- Definitions of `ltask.root` for the Lua language server. docs/build.lua generates docs/api/ltask.root.md from them.
 
----Calls that only root may make, for the authors of a root service. In any other service, `require` of this module
----raises. The schedule message NEW (`ltask.send_message(0, 0, 0)`) returns a new number; DEL
----(`ltask.send_message(0, id, 1)`) frees it.
+---Calls that only root may make, for authors of root services. In any other service, `require` of this module raises.
+---The schedule message NEW (`ltask.send_message(0, 0, 0)`) returns a new number; DEL (`ltask.send_message(0, id, 1)`)
+---frees it.
 ---@class ltask.root
 local root = {}
 
@@ -11,7 +11,7 @@ local root = {}
 ---raises.
 ---@param id ltask.Address
 ---@param label string
----@param source string Lua text or a precompiled chunk
+---@param source string Lua code or a precompiled chunk
 ---@param chunkname? string
 ---@param worker? integer the worker to which the service is bound, from 0; default: any
 ---@return boolean ok

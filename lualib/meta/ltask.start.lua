@@ -6,9 +6,9 @@
 ---@overload fun(config: ltask.Config): integer
 local start = {}
 
----Runs a system until it has ended. Raises for a mistake in the table before anything runs. If a part of the system
----could not start (a bootstrap or exclusive service, the logger, `preload` or `root_initfunc`), raises the error of
----that part after the system has ended.
+---Runs a system until it has ended. If the table is invalid, raises before anything runs. If a part of the system could
+---not start (a bootstrap or exclusive service, the logger, `preload` or `root_initfunc`), raises the error of that part
+---after the system has ended.
 ---@param config ltask.Config
 ---@return integer code the exit code
 function start.start(config) end
@@ -22,13 +22,13 @@ function start.start(config) end
 ---@field core? ltask.CoreConfig the scheduler's own settings (G2)
 ---@field lua_path? string `package.path` of each service
 ---@field lua_cpath? string `package.cpath` of each service
----@field preload? string Lua text that runs in each service before its file
+---@field preload? string Lua code that runs in each service before its file
 ---@field logger? string|table|false the logger's service; default: the built-in one; false: none
 ---@field exclusive? table[] services with their own threads: names, or `{ name, args… }` (G1)
 ---@field generation? 1|2 the form of `ltask.parallel`; default 2
 ---@field grace? number seconds that services have to quit; default 10
 ---@field mainthread? fun(context: lightuserdata) runs on the main thread while the system runs (G2)
----@field root_initfunc? string Lua text that runs in root first, with the table of its requests as argument (G2)
+---@field root_initfunc? string Lua code that runs in root first; its argument is root's request table (G2)
 ---@field init_service? string accepted and ignored
 ---@field root? table accepted and ignored
 ---@field timer? any accepted and ignored
@@ -37,10 +37,10 @@ function start.start(config) end
 ---@class ltask.ServiceEntry
 ---@field name string the file, found by `service_path`
 ---@field args? table the arguments of the file
----@field unique? boolean whether it is the unique service of its name, which does not keep the system running
+---@field unique? boolean whether it is the unique service with its name, which does not keep the system running
 ---@field worker_id? integer the worker to which the service is bound, from 0; default: any
 ---@field label? string label in statistics and in the log; default `name`
----@field source? string Lua text instead of a file
+---@field source? string Lua code instead of a file
 ---@field initfunc? string the same as `source`
 ---@field chunkname? string chunk name of `source`
 

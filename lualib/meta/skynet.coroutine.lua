@@ -44,7 +44,7 @@ function library.isyieldable(co) end
 ---@return boolean is_main whether it is the main coroutine of the VM
 function library.running() end
 
----Returns the coroutine of the service in which a coroutine was last resumed.
+---Returns the service's coroutine (a handler or a fork) in which a coroutine was last resumed.
 ---@param co? thread default: the running coroutine
 ---@return thread owner
 ---@return boolean is_owner whether `co` is itself a coroutine of the service

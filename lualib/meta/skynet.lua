@@ -24,14 +24,14 @@ local skynet = {}
 
 ---A kind of message.
 ---@class skynet.Protocol
----@field name string also the name of the request for services that do not use this API
+---@field name string the protocol's name; a service that does not use this API gets it as the name of the request
 ---@field id integer 0 to 255
 ---@field pack? fun(...: any): string|lightuserdata, integer? packs the values; default `skynet.pack`
 ---@field unpack? fun(msg: string, sz: integer): any returns the values; default `skynet.unpack`
 ---@field dispatch? fun(session: integer, address: integer, ...: any) handles a message
 
----Answers a request, once: with true and values, or with false for an error. Returns whether the answer was taken. With
----`"TEST"`, returns whether an answer is still expected.
+---Answers a request, once: with true and values, or with false for an error. Returns whether the answer was accepted.
+---With `"TEST"`, returns whether an answer is still expected.
 ---@alias skynet.Answer fun(ok: boolean|"TEST", ...: any): boolean
 
 -- Services
@@ -135,7 +135,7 @@ function skynet.dispatch(typename, f) end
 ---@return any ...
 function skynet.call(addr, typename, ...) end
 
----Sends a message without an answer. Waits only while the receiver's mailbox is full.
+---Sends a message that gets no answer. Waits only while the receiver's mailbox is full.
 ---@param addr skynet.Address
 ---@param typename string|integer the protocol
 ---@param ... any
@@ -184,7 +184,7 @@ function skynet.select(list, centiseconds) end
 ---@return integer sz
 function skynet.rawcall(addr, typename, msg, sz) end
 
----Sends a packed message without an answer.
+---Sends a packed message that gets no answer.
 ---@param addr skynet.Address
 ---@param typename string|integer the protocol
 ---@param msg string|lightuserdata the message owns it afterwards
@@ -193,7 +193,8 @@ function skynet.rawcall(addr, typename, msg, sz) end
 ---@return string? message
 function skynet.rawsend(addr, typename, msg, sz) end
 
----Answers the request that this coroutine handles. Raises if it handles no request, or has answered it already.
+---Answers the request that this coroutine handles. Raises if the coroutine does not handle a request, or if the request
+---has already been answered.
 ---@param msg? string|lightuserdata the result of `pack` or `packstring`; the answer owns it afterwards; nil: no values
 ---@param sz? integer not for a string
 ---@return boolean taken false if no answer is expected, or the sender is dead
@@ -212,7 +213,8 @@ function skynet.response(packer) end
 ---Leaves the request that this coroutine handles unanswered, without an entry in the log.
 function skynet.ignoreret() end
 
----Returns the session and the sender of the request that this coroutine handles; nothing if it handles no request.
+---Returns the session and the sender of the request that this coroutine handles; nothing if this coroutine does not
+---handle a request.
 ---@return integer? session 0 if no answer is expected
 ---@return integer? address
 function skynet.context() end
@@ -230,7 +232,7 @@ function skynet.pack(...) end
 ---@return any ...
 function skynet.unpack(msg, sz) end
 
----Packs values into a string, which this process may keep: the bytes that `pack` writes.
+---Packs values into a string, which has the bytes that `pack` writes and is valid only in this process.
 ---@param ... any
 ---@return string text
 function skynet.packstring(...) end
@@ -256,19 +258,19 @@ function skynet.trash(msg, sz) end
 ---@return thread co
 function skynet.fork(f, ...) end
 
----Suspends the running coroutine until the time has passed or another coroutine wakes the token. Raises if a coroutine
----sleeps or waits on the token already.
+---Suspends the running coroutine until the time has passed or another coroutine calls `wakeup` with the token. Raises
+---if a coroutine already sleeps or waits on the token.
 ---@param centiseconds number rounded up; 0: only until the messages that have arrived are handled
 ---@param token? any default: the running coroutine
 ---@return "BREAK"? broken if it was woken
 function skynet.sleep(centiseconds, token) end
 
----Lets the messages that have arrived already be handled first: `sleep(0)`.
+---Suspends the running coroutine until the messages that have already arrived are handled: `sleep(0)`.
 ---@return "BREAK"? broken
 function skynet.yield() end
 
----Suspends the running coroutine until another coroutine wakes the token. Raises if a coroutine sleeps or waits on the
----token already.
+---Suspends the running coroutine until another coroutine calls `wakeup` with the token. Raises if a coroutine already
+---sleeps or waits on the token.
 ---@param token? any default: the running coroutine
 function skynet.wait(token) end
 
@@ -297,7 +299,7 @@ function skynet.trace_timeout(on) end
 function skynet.task(what) end
 
 ---Returns the different tracebacks of the waiting coroutines.
----@return table<string, string> tracebacks by the number of coroutines and their sessions, as text
+---@return table<string, string> the tracebacks; the key of each contains the number of coroutines and their sessions
 function skynet.uniqtask() end
 
 ---Closes a coroutine of this service. If it handles a request, the sender receives an error.
@@ -324,8 +326,9 @@ function skynet.dispatch_unknown_response(f) end
 
 -- Statistics
 
----Returns a statistic of this service: `"mqlen"` unread messages; `"message"` read messages; `"cpu"` seconds that it
----has run; `"time"` seconds of its current slice; `"endless"` 1 if `endless` is true, otherwise 0.
+---Returns a statistic of this service: `"mqlen"` unread messages; `"message"` read messages; `"cpu"` how long it has
+---run, in seconds; `"time"` the duration of its current slice in seconds; `"endless"` 1 if `endless` is true, otherwise
+---0.
 ---@param what string
 ---@return number? figure nil for another name
 function skynet.stat(what) end
@@ -368,7 +371,7 @@ function skynet.hpc() end
 ---@return integer id
 function skynet.genid() end
 
----Adds a line to the log: the values with spaces between them.
+---Adds a line to the log: the values, separated by spaces.
 ---@param ... any
 function skynet.error(...) end
 

@@ -7,11 +7,12 @@
 ---@class skynet.profile
 local profile = {}
 
----Begins to measure a coroutine. Raises if it is measured already, and outside of the service's coroutines.
+---Starts measuring a coroutine. Raises if the coroutine is already being measured, or if the caller is not in a
+---coroutine of the service.
 ---@param co? thread default: the running coroutine
 function profile.start(co) end
 
----Stops measuring a coroutine. Raises if it is not measured.
+---Stops measuring a coroutine. Raises if the coroutine is not being measured.
 ---@param co? thread default: the running coroutine
 ---@return number seconds
 function profile.stop(co) end

@@ -9,8 +9,8 @@ local queue = {}
 
 ---Runs `f(…)` after the earlier calls of the section have ended, and returns the results of `f`. While `f` waits, no
 ---other call enters the section. If `f` raises, the section is released and the call raises the error; if the coroutine
----of `f` is closed, the section is released too. Inside `f`, the same handler or fork may enter again, even from
----coroutines that it created.
+---of `f` is closed, the section is released too. Inside `f`, the same handler or fork may enter the section again, even
+---from coroutines that it created.
 ---@alias skynet.Section fun(f: function, ...: any): any
 
 ---Creates a section.

@@ -8,7 +8,7 @@
 ---@overload fun(config: skynet.Config|string): integer
 local start = {}
 
----Runs a system until it has ended. Raises for a mistake in the table, before anything runs. Also raises if the first
+---Runs a system until it has ended. If the table is invalid, raises before anything runs. Also raises if the first
 ---service could not start.
 ---@param config skynet.Config|string a string: the name of the first service
 ---@return integer code the exit code

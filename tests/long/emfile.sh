@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # 200 clients connect at once to a server with 64 descriptors: all clients are answered, the server uses almost no CPU
-# time, and it logs once why it stops accepting for a time. Takes at most 60 s.
+# time, and it logs only once why it pauses accepting. Takes at most 60 s.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 

@@ -25,8 +25,8 @@ ulimit -n 2048
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# The host runs under memcheck, which is quiet, so that every line of a report is an error, and schedules threads
-# fairly.
+# The host runs under memcheck, which schedules threads fairly. Memcheck is quiet, so every line of a report is an
+# error.
 cat >"$scratch/lio" <<END
 #!/bin/sh
 LIO_MALLOC=libc exec valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite \\

@@ -3,8 +3,8 @@
 # uninitialized memory, and no memory that is lost at the end. Called by tests/run.sh --long, or by hand:
 #   [LIO_BIN=path/to/lio] [LIO_MEMCHECK_SECONDS=240] tests/long/memcheck.sh [WORD]
 # The programs that a suite starts in its host run under memcheck too. A suite fails if memcheck reports an error or if
-# the suite does not end in time. Failed assertions of a suite are only printed, because memcheck is slow, so that
-# deadlines may pass. The last line is "N passed, M failed".
+# the suite does not end in time. Failed assertions of a suite are only printed: memcheck is slow, so deadlines may
+# expire. The last line is "N passed, M failed".
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -28,7 +28,7 @@ ulimit -n 2048
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# The host of the suites. Memcheck is quiet, so that a report has only errors.
+# The host of the suites. Memcheck is quiet, so a report contains only errors.
 cat >"$scratch/lio" <<END
 #!/bin/sh
 # The VM allocates with malloc, which memcheck checks.

@@ -1,6 +1,6 @@
 -- A server under a mixed load for ten minutes: 48 connections send all kinds of requests, including malformed, aborted
 -- and truncated requests, while 500 idle connections open and close. Every answer must be correct, and in the second
--- half of the time the server must not use more memory or descriptors than in the first. Called by tests/run.sh --long,
+-- half of the run the server must not use more memory or descriptors than in the first. Called by tests/run.sh --long,
 -- or by hand:
 --   lio tests/long/mixed_load.lua [seconds (600) [workers (1) [seed]]]
 

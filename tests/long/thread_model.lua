@@ -1,5 +1,5 @@
 -- Runs a million random operations on threads, scopes, kills, timeouts, waits and coroutines, and compares the results
--- with a model. At the end no task, timer, socket or memory may be left. Called by tests/run.sh --long, or by hand:
+-- with a model. At the end, no task, timer, socket or memory may be leaked. Called by tests/run.sh --long, or by hand:
 --   lio tests/long/thread_model.lua [operations (1000000) [seed]]
 
 local t = require "tests.kit"
