@@ -201,7 +201,7 @@ t.test("a loop over a selector ends when the selector is closed and used again i
   for _, e in ipairs(ends) do e[1]:close() e[2]:close() end
 end)
 
--- The collector may run finalizers while event_add opens a closed selector again. These finalizers use the selector.
+-- The collector can run finalizers while event_add opens a closed selector again. These finalizers use the selector.
 t.test("a finalizer may use the selector that is being opened again", function()
   local s = select_.create()
   local a, b = pair()

@@ -117,7 +117,8 @@ kit.test("if a task is killed after it was granted a connection, the next task g
   while kit.read_request(c) do c:send(ok "x") end
 end, function(http, url)
   http:get(url)
-  -- The only place is used, so both tasks wait. The first one is granted the connection, and killed before it runs.
+  -- The only place is in use, so both tasks wait. The first task is granted the connection, and is killed before it
+  -- runs.
   local port = math.tointeger(tonumber(url:match ":(%d+)"))
   local conn = assert(http.pool:acquire({ key = "127.0.0.1 " .. port, addr = "127.0.0.1", port = port }, {}))
   local first = loop.fork(function() http:get(url) end)
@@ -188,8 +189,8 @@ end, function(http, url)
   local res = http:get(url, { stream = true })
   await(function() return over end)
   t.eq(res:text(), "1")
-  -- The loop has not run since the server closed the connection. If the client used it, the POST would fail, because it
-  -- is not repeated.
+  -- The loop has not run since the server closed the connection. If the client used this connection, the POST would
+  -- fail, because a POST is not repeated.
   t.eq(http:post(url, { body = "x" }).body, "2")
 end)
 

@@ -398,7 +398,7 @@ t.test("an encoded value decodes to the same value with the same types (random)"
   end
 end)
 
--- Removes, duplicates or changes a random byte of a text, or truncates the text before it.
+-- Removes, duplicates or changes a random byte of a text, or truncates the text before this byte.
 local function damage(text)
   local at = random(#text)
   local head, byte, tail = text:sub(1, at - 1), text:sub(at, at), text:sub(at + 1)

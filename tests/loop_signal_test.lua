@@ -1,5 +1,5 @@
--- lio.loop and signals: graceful ends with SIGINT and SIGTERM, handlers of the program, and the handlers of the host,
--- which are restored. Most tests run a child process of the same host, which prints its progress.
+-- lio.loop and signals: graceful stops by SIGINT and SIGTERM, the program's handlers, and the host's handlers, which
+-- are restored. Most tests run a child process of the same host, which prints its progress.
 
 local t = require "tests.kit"
 local loop = require "lio.loop"

@@ -10,7 +10,7 @@ local victim <const> = [[
   local n = 0
   function S.wait() n = n + 1 ltask.wait(n) end
   function S.nap(cs) ltask.sleep(cs) return "awake" end
-  -- `later` returns when the service gets `answer`, whose result is the number of requests `later`.
+  -- `later` returns when the service gets the request `answer`, which returns the number of `later` requests.
   local laters = 0
   function S.later()
     laters = laters + 1

@@ -230,7 +230,7 @@ t.test("the number of repetitions is written after a second if no other line fol
       while not io.open(... .. "/go") do ltask.sleep(1) end
       ltask.log.error "later"
     ]] }, worker)
-    -- Reads both lines before the system writes another one.
+    -- Reads both lines before the system writes another line.
     local err = child:line() .. "\n" .. child:line() .. "\n"
     kit.go(dir)
     err = err .. child:all()

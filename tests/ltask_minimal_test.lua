@@ -1,5 +1,5 @@
--- The smallest programs with ltask.bootstrap: one root service and no library. The first one is the example with which
--- the project began, and must print that example's output.
+-- The smallest programs with ltask.bootstrap: one root service and no library. The first program is the example with
+-- which the project began, and must print the output of that example.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -57,7 +57,7 @@ local function folder(program)
   return dir
 end
 
--- Runs a program in a folder with its files. It is ended after `limit` seconds (default: 60).
+-- Runs a program in a folder with its files. The program is ended after `limit` seconds (default: 60).
 local function run(program, limit)
   return t.run(string.format("cd %s && timeout -k 1 %g %s main.lua",
     t.quote(folder(program)), limit or 60, kit.host()))

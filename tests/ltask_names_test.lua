@@ -31,7 +31,7 @@ local missing <const> = [[
   end
 ]]
 
--- Returns code that prints those of the names that are not functions of the module `name`.
+-- Returns code that prints the elements of `names` that are not functions of the module `name`.
 local function names_of(name, names)
   return string.format("%s say(%q, missing(require %q, %q))\n", missing, name, name, names)
 end

@@ -220,7 +220,8 @@ netkit.pair_test("a receiver that starts after another one was woken does not ov
   local first = netkit.promise(function() return b:recv(2) end)
   netkit.settle()
   a:send "1122"
-  -- The second receiver runs in the round in which the first one's wakeup is queued, and so before the first one runs.
+  -- The second receiver runs in the round in which the first receiver's wakeup is queued, and so before the first
+  -- receiver runs.
   local second = netkit.promise(function() return b:recv(2) end)
   t.eq(first(), "11")
   t.eq(second(), "22")

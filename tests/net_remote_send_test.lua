@@ -1,5 +1,5 @@
--- Bytes that `net.remote` sends from the caller's own thread: their order relative to bytes of requests, the results of
--- failures, and that they cost the loop's service nothing. Each test boots a system.
+-- Bytes that `net.remote` sends from the caller's own thread: their order relative to the bytes in requests, the
+-- results of failures, and that they cause no work in the loop's service. Each test boots a system.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"

@@ -1,4 +1,4 @@
--- Every call that takes a table of options refuses unknown names and wrong values, with the caller's line.
+-- Every call that takes a table of options refuses unknown names and invalid values; the error has the caller's line.
 
 local t = require "tests.kit"
 local http = require "lio.http.client"
@@ -110,7 +110,7 @@ t.test("the error has the caller's line, even in a task, inside pcall, and in a 
   t.eq(message:match ":%d+: net%.connect: ", (":%d: net.connect: "):format(line), message)
 end)
 
--- Regression: connect refused the family, which follows the address and the port, as a wrong table of options.
+-- Regression: connect refused the family, which follows the address and the port, as an invalid table of options.
 t.test("the results of listener:address() can be passed to connect", function()
   loop.run(function()
     local listener <close> = t.ok(net.listen("127.0.0.1", 0))

@@ -1,6 +1,6 @@
 -- A finalizer that runs while a native call allocates may change each value of the call through the debug library:
--- arguments, pushed results and temporary values. The call then fails or continues: it uses no value as another type,
--- sets no metatable for a type of Lua, and uses no freed memory (`make sanitize ONLY=reentry`).
+-- arguments, pushed results and temporary values. The call then fails or continues: it does not use a value as another
+-- type, set a metatable for a Lua type, or use freed memory (`make sanitize ONLY=reentry`).
 
 local t = require "tests.kit"
 local reentry = require "tests.kit.reentry"

@@ -1,4 +1,4 @@
--- `lio serve DIR`: the served files, the output, the options, and the errors for wrong options. The tests always run
+-- `lio serve DIR`: the served files, the output, the options, and the errors for invalid options. The tests always run
 -- the executable `lio`, even if another host runs this suite; examples/static.lua runs in the host of the suite.
 
 local t = require "tests.kit"

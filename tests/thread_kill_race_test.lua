@@ -98,7 +98,7 @@ netkit.test("if the caller of timeout is killed after the timeout and before it 
       loop.wait "for ever"
     end)
   end)
-  -- This timer is set after the timer of `timeout`, so it fires after it, in the same round or later.
+  -- This timer is set after the timer of `timeout`, so it fires after that timer, in the same round or later.
   loop.timeout(0, function() thread.kill(caller) end)
   t.ok(thread.wait(caller) ~= nil)
   t.eq(ended, 1)

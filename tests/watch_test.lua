@@ -50,7 +50,7 @@ t.test("files that a slow script loads before it listens are watched", function(
       local word = require "word"]]),
     ["word.lua"] = "return 'a'",
   }
-  -- The script is treated as running, although it does not listen yet.
+  -- The supervisor treats the script as running, although it does not listen yet.
   p:settled(1)
   p:write("go", "")
   local port = p:serving()

@@ -93,7 +93,7 @@ t.test("a client's text cannot select the file whose lines the page shows", func
   file:write(content)
   file:close()
   for _, text in ipairs { path .. ":1: no", "x\nstack traceback:\n\t" .. path .. ":1: in x" } do
-    -- A handler that calls `error(req.query.x, 0)` raises a text that the client has chosen.
+    -- A handler that calls `error(req.query.x, 0)` raises a string that the client has chosen.
     local r = failing(function() error(text, 0) end, { debug = true }, nil, HTML)
     t.eq(r.headers["content-type"], "text/html; charset=utf-8")
     t.is_nil(r.body:find(content, 1, true))

@@ -170,7 +170,7 @@ t.test("lines are buffered for a time and written together", function()
     t.ok(#writes <= 1)
     while #table.concat(writes) < 20 * #"GET / 200 1\n" do loop.wait(written) end
     t.eq(table.concat(writes), ("GET / 200 1\n"):rep(20))
-    -- The next line starts the time again.
+    -- The next line sets the timer again.
     c:request("GET", "/")
     while #table.concat(writes) < 21 * #"GET / 200 1\n" do loop.wait(written) end
   end)

@@ -164,7 +164,7 @@ test("a session ends when the server closes it, and the tunnel is notified once"
   say(got[2]:match "^HTTP/1.1 400")
 ]], { "true\t1", "false", "HTTP/1.1 400" })
 
--- Bytes that the tunnel sends before it knows that the server has closed must not be parsed as another request.
+-- Bytes that the tunnel sends before it is notified that the server has closed must not be parsed as another request.
 test("until the tunnel is notified that a session has ended, its bytes are refused and open no new session", [[
   start()
   local release
