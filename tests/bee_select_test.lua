@@ -52,7 +52,7 @@ t.test("a wait without a timeout raises an error if no registration has events",
   a:close() b:close()
 end)
 
-t.test("event_add with a handle replaces the registration, also for descriptors of other libraries", function()
+t.test("event_add with a handle replaces the registration, even for descriptors of other libraries", function()
   local s <close> = select_.create()
   local a, b = pair()
   t.eq({ s:event_add(b, READ, "socket") }, { true })

@@ -21,7 +21,7 @@ local function succeeded(result, out)
   t.eq(result, { out = out, err = "", code = 0 })
 end
 
-t.test("at the start, warnings are on or off as in the stock program; `warn` switches them", function()
+t.test("at the start, warnings are on or off as in the stock program; `warn` turns them on and off", function()
   local early = run("-e 'print(_VERSION)'").out == "Lua 5.4\n" and "" or "Lua warning: early\n"
   local path = script [[
     warn "early"
@@ -72,7 +72,7 @@ t.test("an empty argument and one with bytes above 127 arrive unchanged", functi
   succeeded(r, "2\ttrue\t\xC3(\xFF\n")
 end)
 
-t.test("a first line that begins with # is skipped, and line numbers still count it", function()
+t.test("a first line that begins with # is skipped, but it is counted in line numbers", function()
   local r = run(script "#!/usr/bin/env lio\nprint(debug.getinfo(1).currentline)")
   succeeded(r, "2\n")
 end)
@@ -132,7 +132,7 @@ t.test("a syntax error is printed with file and line, and the exit code is 1", f
   t.eq(r, { out = "", err = "lio: " .. path:sub(2, -2) .. ":2: unexpected symbol near '='\n", code = 1 })
 end)
 
-t.test("a missing script is named, and the exit code is 1", function()
+t.test("the error for a missing script names the script, and the exit code is 1", function()
   local r = run "nofile.lua"
   t.eq(r.code, 1)
   t.eq(r.out, "")

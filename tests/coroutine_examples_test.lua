@@ -81,7 +81,7 @@ t.test("fetch prints the responses that arrive in time, and cancels the other re
   t.ok(r.out:find "refused", r.out)
 end)
 
-t.test("fetch shows its usage if its arguments are wrong", function()
+t.test("fetch shows its usage if its arguments are invalid", function()
   local wrong = { "", "1", "x http://a/", "1 a", "1 http://a:b/", "1 http://a:99999/", "1 http://a http://" }
   for _, words in ipairs(wrong) do
     local r = t.run(command("fetch", words))

@@ -261,7 +261,7 @@ behaviour("a coroutine may be resumed by a coroutine that has not created it", f
   t.eq(c.status(co), "suspended")
 end)
 
-behaviour("wrong arguments raise errors that name the argument", function(c)
+behaviour("invalid arguments raise errors that name the argument", function(c)
   for _, name in ipairs { "create", "wrap" } do
     for _, bad in ipairs { 5, "x", true, {}, c.running(), setmetatable({}, { __call = print }) } do
       t.raises("bad argument #1 to '.-" .. name .. "' %(function expected", c[name], bad)
@@ -348,7 +348,7 @@ behaviour("resume refuses more arguments than fit on the stack, and the coroutin
   t.eq(pack(c.resume(co, "few")), { true, "few", n = 2 })
 end)
 
-behaviour("resume fails if the results do not fit on the stack of the resumer", function(c)
+behaviour("resume fails if the results do not fit on the resumer's stack", function(c)
   local list = {}
   for i = 1, 150000 do list[i] = i end
   local deepest = 0

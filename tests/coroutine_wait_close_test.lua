@@ -42,7 +42,7 @@ local function statuses(members)
   return table.concat(list, " ")
 end
 
-netkit.test("another task gets the status waiting for every member of a waiting chain", function()
+netkit.test("for another task, every member of a waiting chain has the status waiting", function()
   local members = chain(4)
   t.eq(statuses(members), "waiting waiting waiting waiting waiting")
   t.eq(loop.wakeup "innermost" and statuses(members), "waiting waiting waiting waiting waiting", "woken, not run")

@@ -301,7 +301,7 @@ netkit.test("thousands of values can be yielded and passed to resume after a wai
   t.eq(c.status(co), "dead")
 end)
 
-netkit.test("after a wait, resume fails if the yielded values do not fit on the stack of the resumer", function()
+netkit.test("after a wait, resume fails if the yielded values do not fit on the resumer's stack", function()
   local list, deepest = {}, 0
   for i = 1, 150000 do list[i] = i end
   local function deep(n, least, co)

@@ -14,7 +14,7 @@ local ok, always, fails = kit.ok, kit.always, kit.fails
 local function await(f)
   local deadline = loop.now() + 10
   while not f() do
-    if loop.now() > deadline then error("this did not happen", 2) end
+    if loop.now() > deadline then error("the condition was not met within 10 s", 2) end
     loop.sleep(0.002)
   end
 end
@@ -176,7 +176,7 @@ end, function(http, url)
 end)
 
 local over = false
-kit.test("a connection that the server closed since the loop's last round is not used", function(c, number)
+kit.test("a connection that the server has closed since the loop's last round is not used", function(c, number)
   kit.read_request(c)
   c:send(ok(tostring(number)))
   if number == 1 then

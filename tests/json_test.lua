@@ -161,7 +161,7 @@ t.test("nested arrays whose elements are partly in the hash part are encoded in 
   t.eq(json.encode(value), ("["):rep(100) .. "1" .. (",2,3,4]"):rep(100))
 end)
 
-t.test("wrong arguments of encode raise errors", function()
+t.test("invalid arguments of encode raise errors", function()
   t.raises("bad argument #1 to '[%w.]*encode' %(value expected%)", json.encode)
   t.raises("bad argument #2 to '[%w.]*encode' %(table expected, got string%)", json.encode, 1, "x")
 end)
@@ -276,7 +276,7 @@ t.test("decode has the same limit of nesting as encode", function()
   t.is_nil((json.decode(('{"a":'):rep(1000000))))
 end)
 
-t.test("wrong arguments of decode raise errors", function()
+t.test("invalid arguments of decode raise errors", function()
   t.raises("bad argument #1 to '[%w.]*decode' %(string expected, got table%)", json.decode, {})
   t.raises("bad argument #1 to '[%w.]*decode' %(string expected, got no value%)", json.decode)
   t.raises("bad argument #2 to '[%w.]*decode' %(table expected, got number%)", json.decode, "1", 1)
@@ -437,7 +437,7 @@ t.test("decode of any bytes fails or returns a value that can be encoded (random
   t.ok(refused > 1000 and taken > 1000, "refused and accepted texts: " .. refused .. ", " .. taken)
 end)
 
-t.test("encode of any value returns a string or raises one (random)", function()
+t.test("encode of any value either returns or raises a string (random)", function()
   local odd = { print, 0 / 0, 1 / 0, "\255", io.stdout, coroutine.create(print), { 1, nil, 3 }, { 1, a = 1 } }
   local keys = { 0, -1, 3, 2.5, true, "\128", print }
   for round = 1, 5000 do

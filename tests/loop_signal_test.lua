@@ -134,7 +134,7 @@ t.test("a signal that arrives while tasks run is not lost", function()
 end)
 
 -- Regression: `loop.signal("SIGFOO")` did nothing.
-t.test("an unknown name of a signal raises, with and without a function", function()
+t.test("an unknown signal name raises an error, with and without a function", function()
   for _, f in ipairs { false, print } do
     t.raises("^[^\n]*loop_signal_test.lua:%d+: bad argument #1 to 'signal' %(unknown signal 'SIGFOO'%)$",
       function() loop.signal("SIGFOO", f or nil) end)

@@ -261,7 +261,7 @@ local function judge(out, least)
   t.ok((tonumber(left) or 0) < calls / 2, left)
 end
 
-t.test("a wrong argument of ltask is accepted or raises an error at the line of the call", function()
+t.test("an invalid argument of ltask is accepted or raises an error at the line of the call", function()
   local out, _, code = kit.system({
     main = CALLS .. WALK .. OTHERS .. REPORT,
     services = {
@@ -273,7 +273,7 @@ t.test("a wrong argument of ltask is accepted or raises an error at the line of 
   t.eq(code, 0)
 end)
 
-t.test("a wrong argument of lio.net.remote is accepted or raises an error at the line of the call", function()
+t.test("an invalid argument of lio.net.remote is accepted or raises an error at the line of the call", function()
   local out, _, code = kit.system({
     main = REMOTE_CALLS .. WALK .. REPORT,
     services = { peer = "local S = {} function S.echo(...) return ... end return S" },
@@ -282,7 +282,7 @@ t.test("a wrong argument of lio.net.remote is accepted or raises an error at the
   t.eq(code, 0)
 end)
 
-t.test("every public name of docs/ltask.md is tested", function()
+t.test("every public name in docs/ltask.md is tested", function()
   local file <close> = assert(io.open(t.root .. "docs/ltask.md"))
   local page = file:read "a"
   local walked, missing, names = {}, {}, 0
@@ -372,7 +372,7 @@ end
 print("END", calls, problems)
 ]==]
 
-t.test("a wrong field of ltask.start raises an error at the line of the call", function()
+t.test("an invalid field of ltask.start raises an error at the line of the call", function()
   local r = kit.program(START)
   t.eq(r.code, 0)
   judge(r.out, 750)

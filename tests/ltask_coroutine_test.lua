@@ -28,7 +28,7 @@ kit.test("wakeup of a token without a waiting coroutine, and a second wakeup, re
   out = { "nil\tnil", "nil\tnil", "true\tnil" },
 })
 
-kit.test("woken coroutines run in the order of the wakeups, after the current coroutine suspends", {
+kit.test("woken coroutines run in the order of the wakeups, after the running coroutine suspends", {
   main = [[
     local list = {}
     for i = 1, 5 do

@@ -207,7 +207,7 @@ kit.test("answers to a service that has ended are dropped", {
   out = { "10\t0", "10\tstill there" },
 })
 
-kit.test("ids are not reused soon: a late message fails instead of reaching a new service", {
+kit.test("the id of a dead service is not reused soon after: a late message fails, and does not reach a new service", {
   services = { victim = victim },
   main = [[
     local seen, list = {}, {}

@@ -65,7 +65,7 @@ kit.test("with a service in an endless loop, the system ends within the grace an
   end,
 })
 
-t.test("the grace of the boot table limits the end of the system", function()
+t.test("the boot table's grace limits how long the end of the system takes", function()
   -- On a busy machine, one shutdown may take longer, but not all three.
   local least = math.huge
   for _ = 1, 3 do

@@ -96,7 +96,7 @@ local function boot(code)
   return kit.program("local boot = require 'ltask.bootstrap'\nboot.init { worker = 1 }\n" .. code)
 end
 
-t.test("new_service with three arguments raises an error if the source is wrong", function()
+t.test("new_service with three arguments raises an error if the source is missing or invalid", function()
   local r = boot [[
     print(pcall(boot.new_service, "root", "@./there-is-no-such-file.lua", 1))
     print(pcall(boot.new_service, "root", "this is not Lua", 1))
@@ -113,7 +113,7 @@ t.test("new_service with three arguments raises an error if the source is wrong"
   t.eq(r.code, 0)
 end)
 
-t.test("new_service with a chunk name returns false and an error if the source is wrong", function()
+t.test("new_service with a chunk name returns false and an error if the source is invalid", function()
   local r = boot [[
     print(boot.new_service("root", "this is not Lua", "@some-name.lua", 1))
     print(boot.new_service("root", "return", "@some-name.lua", 1))

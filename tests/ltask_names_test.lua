@@ -62,7 +62,7 @@ t.test("ltask.bootstrap has every function, and ltask can pack outside a service
   t.eq(r.out, "ltask.bootstrap\t\nltask\t\n")
 end)
 
-kit.test("the service library has every function, and those of the low-level module", {
+kit.test("the service library has every function, including those of the low-level module", {
   main = names_of("ltask", core .. library) .. names_of("ltask", "") .. [[
     say(type(ltask.log.info), type(ltask.log.error))
     say(rawequal(require "ltask", ltask))

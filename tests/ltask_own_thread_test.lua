@@ -79,7 +79,7 @@ t.test("the watchdog reports a loop in a service with its own thread, but not a 
 end)
 
 -- Regression: the system ended at once, with exit code 0 and without quit handlers.
-kit.test("if no thread can be started for a service, it dies with a line in the log; the system continues", {
+kit.test("if no thread can be started for a service, the service dies with a line in the log; the system continues", {
   services = { polite = [[
     local S, name = {}, ...
     function S.ping(...) return ... end

@@ -293,7 +293,7 @@ t.test("the error for a value that cannot be packed names its type", function()
   t.eq(travel { 1, { 2 } }, { 1, { 2 } })
 end)
 
-t.test("errors name wrong arguments", function()
+t.test("errors name invalid arguments", function()
   t.raises("bad argument #1", function() unpack(1, 2) end)
   t.raises("bad argument #1", function() unpack({}) end)
   t.raises("bad argument #1", function() unpack_remove "abc" end)

@@ -183,7 +183,7 @@ t.test("a built-in service needs no file", function()
   t.eq(r.out, "main\n")
 end)
 
-t.test("a wrong table raises an error that names the mistake, before a service runs", function()
+t.test("an invalid table raises an error that names the mistake, before a service runs", function()
   for _, case in ipairs {
     { "5", "table" }, { "nil", "table" }, { "{}", "bootstrap" }, { "{ bootstrap = 5 }", "bootstrap" },
     { "{ bootstrap = { {} } }", "name" }, { "{ bootstrap = { { name = 5 } } }", "name" },

@@ -264,7 +264,7 @@ t.test("a server without free descriptors uses little CPU, logs one line, and se
   t.eq(child:close(), 0)
 end)
 
-t.test("listen accepts a socket that bind has opened; the error for a wrong argument names it", function()
+t.test("listen accepts a socket that bind has opened; the error for an invalid argument names it", function()
   local s = assert(net.bind("127.0.0.1", 0))
   local _, port = s:info "socket":value()
   local taken, message, code = net.bind("127.0.0.1", port)

@@ -165,7 +165,7 @@ test("all connections share one copy of a message", function()
   close(near, far)
 end)
 
-test("a wrong connection, message or limit raises, and nothing is sent", function()
+test("an invalid connection, message or limit raises, and nothing is sent", function()
   local near, far = pairs_of(1)
   local function refused(...)
     local ok, message = pcall(net.broadcast, ...)

@@ -251,7 +251,7 @@ netkit.pair_test("a receiver killed between its wakeup and its run loses no byte
   t.eq(second(), "kept")
 end)
 
-netkit.pair_test("wait_readable queues with receivers, in order", function(a, b)
+netkit.pair_test("wait_readable and receivers share one queue, in the order of the calls", function(a, b)
   local seen = {}
   local function note(name, f)
     return netkit.promise(function()

@@ -28,7 +28,7 @@ local function remotely(name, body, out, services)
   kit.test(name, { main = head .. body, out = out, services = services })
 end
 
-remotely("small messages cost the loop's service nothing", [[
+remotely("small messages cause no work in the loop's service", [[
   local function messages() return ltask.call(1, "stat")[io].messages end
   local before = messages()
   for i = 1, 30 do assert(a:send("message ", i, "\n")) end

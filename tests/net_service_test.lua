@@ -250,7 +250,7 @@ both("a connect ends when the service that requested it ends", [[
   say(eventually(function() return descriptors() == before end))
 ]], { "1", "true" })
 
-both("requests of a loop's own script are answered, and it ends when its tasks have ended", [[
+both("a service with a script answers requests, and ends when the script's tasks have ended", [[
   local dir = ...
   local f = require "io".open(dir .. "/script.lua", "w")
   f:write [=[

@@ -18,7 +18,7 @@ end
 local app = web.new()
 
 -- Regression: `app:run(8080, { worker = 4 })` raised no error and used only one core.
-t.test("an option with a wrong name is refused, and the error suggests the nearest name", function()
+t.test("an option with an unknown name is refused, and the error suggests the nearest name", function()
   raises_here("app:run: option 'worker' is unknown (did you mean 'workers'?)",
     function() app:run(0, { worker = 4 }) end)
   raises_here("app:listen: option 'backlock' is unknown (did you mean 'backlog'?)",
@@ -68,7 +68,7 @@ t.test("an address without a path, or an address that is given twice, is refused
     function() app:listen("127.0.0.1:0", { addr = "0.0.0.0" }) end)
 end)
 
-t.test("the error for a wrong value describes valid values", function()
+t.test("the error for an invalid value describes the valid values", function()
   local seconds = "net.connect: option 'timeout' must be a positive number of seconds, got "
   raises_here(seconds .. '"5"', function() net.connect("127.0.0.1", 9, { timeout = "5" }) end)
   raises_here(seconds .. "0", function() net.connect("127.0.0.1", 9, { timeout = 0 }) end)
@@ -86,7 +86,7 @@ t.test("the error for a wrong value describes valid values", function()
     function() http.get("http://127.0.0.1/", { read_timeout = 0 }) end)
 end)
 
-t.test("a value that is not a table of options is a wrong argument", function()
+t.test("a value that is not a table of options is an invalid argument", function()
   raises_here("bad argument #3 to 'connect' (table of options expected, got number)",
     function() net.connect("127.0.0.1", 9, 5) end)
   raises_here("bad argument #2 to 'run' (table of options expected, got number)",
@@ -155,7 +155,7 @@ t.test("a float without a fraction is an integer option", function()
   net.serve(nil, print, { max_connections = 1e4 }):stop()
 end)
 
-t.test("a wrong default of a client is refused like an option", function()
+t.test("an invalid default of a client is refused like an option", function()
   local before <const> = http.defaults.max_header
   http.defaults.max_header = math.huge
   local ok, message = pcall(http.new)

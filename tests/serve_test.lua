@@ -70,7 +70,7 @@ local function fails(words, message)
   t.ok(not r.err:find("traceback", 1, true), r.err)
 end
 
-t.test("a wrong argument causes a one-line error message", function()
+t.test("an invalid argument causes a one-line error message", function()
   fails("", "the folder is missing\nusage: lio serve DIR")
   fails("/none/such --port 0", "cannot serve '/none/such': No such file or directory\n")
   fails(folder .. "/index.html --port 0", "cannot serve '" .. site .. "/index.html': Not a directory\n")

@@ -3,7 +3,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 
-kit.test("wrong arguments of fork, sleep, timeout, wakeup and init raise at the caller's line", {
+kit.test("invalid arguments of fork, sleep, timeout, wakeup and init raise at the caller's line", {
   main = [[
     local nan = 0 / 0
     local function try(f, ...)

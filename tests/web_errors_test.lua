@@ -210,7 +210,7 @@ t.test("if a handler whose body was refused raises another error, it is logged, 
   end
 end)
 
-t.test("if the handler raises the refusal of its body again, the status stays, and nothing is logged", function()
+t.test("if the handler raises the refusal of its body again, the status is unchanged, and nothing is logged", function()
   local app = web.new { body = 10 }
   app:post("/assert", function(req) return assert(req:json()) end)
   app:post("/error", function(req)
@@ -255,7 +255,7 @@ t.test("an error in on_file is logged once, with the place where it was raised",
   t.eq(select(2, log:gsub("stack traceback", "")), 1)
 end)
 
-t.test("if on_error sets no status, it is 500; if on_error sends no response, the server's 500 is sent", function()
+t.test("the default status of on_error's response is 500; without a response, the server's 500 is sent", function()
   local r = failing(function() error "x" end, nil, function(app) app:on_error(function() return "sorry" end) end)
   t.eq({ r.status, r.body }, { 500, "sorry" })
   r = failing(function() error "x" end, nil, function(app)
@@ -286,7 +286,7 @@ t.test("on_error gets a raised string with its position and without a traceback"
   t.ok(r.body:find "^%S*web_errors_test.lua:%d+: oops$", r.body)
 end)
 
-t.test("an error or a wrong result of on_error is logged too, and the response is 500", function()
+t.test("an error or an invalid result of on_error is logged too, and the response is 500", function()
   for _, f in ipairs { function() error "second" end, function() return true end } do
     local r, log = failing(function() error "first" end, nil, function(app) app:on_error(f) end)
     t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" })

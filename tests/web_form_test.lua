@@ -375,7 +375,7 @@ t.test("if a handler is killed, its connection is closed and its temporary files
   end)
 end)
 
-t.test("after the request its parts cannot be used, but files that were moved stay", function()
+t.test("after the request, its parts cannot be used, but files that were moved stay", function()
   local kept
   post(function(req)
     local _, files = req:form()

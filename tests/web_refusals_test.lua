@@ -257,7 +257,7 @@ t.test("a malformed or repeated Content-Length is refused, even beside Transfer-
 end)
 
 -- Regression: a body with a negative chunk size could exceed the limit.
-t.test("a negative or too large chunk size is refused", function()
+t.test("a chunk size that is negative or too large is refused", function()
   http.with(http.echo_app { body = 10 }, function(open)
     for _, size in ipairs { "-5", "-FFFFFFFF", "FFFFFFFFFFFFFFFB", "8000000000000000" } do
       local c = open()

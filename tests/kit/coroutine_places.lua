@@ -122,7 +122,7 @@ end
 
 --- Adds a test that checks that the places with `waits` have waited, and ends the suite.
 function kit.finish()
-  t.test("the places that wait have waited", function()
+  t.test("waits have succeeded in the places that wait", function()
     t.ok(waits > 200, waits .. " waits")
   end)
   t.finish()
