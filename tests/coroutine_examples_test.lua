@@ -15,7 +15,7 @@ local function command(name, words)
   return ("timeout --foreground -k 1 60 %s %s %s"):format(t.lio(), path, words)
 end
 
-t.test("paragraphs answers each paragraph when it ends, while clients alternately send pieces", function()
+t.test("paragraphs answers each paragraph when the paragraph ends, while clients take turns to send pieces", function()
   local child <close>, port = start(command("paragraphs", "0"))
   loop.run(function()
     local one <close> = connect(port)

@@ -219,7 +219,7 @@ behaviour("a coroutine cannot resume itself", function(c)
   t.eq(f(), "end")
 end)
 
-behaviour("a coroutine cannot resume one that is resuming it", function(c)
+behaviour("a coroutine cannot resume the coroutine that resumed it", function(c)
   local first = c.running()
   local outer
   outer = c.create(function()
@@ -248,7 +248,7 @@ behaviour("every attempt to resume a dead coroutine fails", function(c)
   for _ = 1, 3 do t.raises("cannot resume dead coroutine$", f) end
 end)
 
-behaviour("a coroutine may be resumed by a coroutine that has not created it", function(c)
+behaviour("a coroutine may be resumed by a coroutine that did not create it", function(c)
   local co = c.create(function()
     for i = 1, 10 do c.yield(i) end
   end)

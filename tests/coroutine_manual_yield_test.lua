@@ -262,7 +262,7 @@ behaviour("a for loop over a generator ends when the generator returns", functio
   t.eq(pairs_of, { "11", "21", "22", "31", "32", "33" })
 end)
 
-behaviour("generators may be nested, and each yields values of the inner one", function(c)
+behaviour("generators may be nested, and each yields the values of the next inner generator", function(c)
   local function numbers(n) return c.wrap(function() for i = 2, n do c.yield(i) end end) end
   local function without_multiples(of, source)
     return c.wrap(function()

@@ -147,7 +147,7 @@ t.test("when a loop ends, waiting chains are closed, but not a coroutine that ha
   t.eq(pack(c.resume(survivor)), { true, "alive", n = 2 })
 end)
 
-netkit.test("plain coroutines that do not wait may resume lio's and be resumed by them", function()
+netkit.test("plain coroutines that do not wait may resume lio's coroutines, and lio's may resume them", function()
   local function count(wrap, n) return wrap(function() for i = 1, n do coroutine.yield(i) end end) end
   local sum = 0
   for i in count(coroutine.wrap, 3) do

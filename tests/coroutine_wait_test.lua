@@ -48,7 +48,7 @@ netkit.test("other tasks run while a nested coroutine waits", function()
   t.eq(seen, { "before", "other", "main", "after" })
 end)
 
-netkit.test("each of fifty nested coroutines may wait before and after it resumes the next one", function()
+netkit.test("each of fifty nested coroutines may wait before and after it resumes the next coroutine", function()
   local seen, depth = {}, 50
   local function level(n)
     seen[#seen + 1] = loop.wait("down" .. n)

@@ -57,7 +57,7 @@ if lua == "5.4" then
       { out = "stays", err = "", code = 0 })
   end)
 else
-  -- LuaRocks needs the interpreter and the headers of the Lua version for which it installs.
+  -- LuaRocks needs the interpreter and the headers of the Lua version that it installs for.
   t.test("make install for this Lua version uses separate folders", function()
     local text = commands("install PREFIX=/p LUA=" .. lua)
     t.ok(text:find("'/p/lib/lua/" .. lua .. "/lio.so'", 1, true), text)

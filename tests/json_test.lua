@@ -150,7 +150,7 @@ t.test("encode limits the depth of nesting, so cycles are errors", function()
   t.raises("excessive nesting", json.encode, list)
 end)
 
-t.test("nested arrays whose elements are partly in the hash part are encoded in linear time", function()
+t.test("nested arrays that have some elements in the hash part are encoded in linear time", function()
   -- A traversal that restarts for each of these arrays would take 2^100 steps.
   local value = 1
   for _ = 1, 100 do

@@ -94,7 +94,7 @@ t.test("if a boot fails, the started services call their quit handlers, and the 
   t.eq(r.code, 0)
 end)
 
-t.test("start returns the exit code that a service sets, which is not an error", function()
+t.test("start returns the exit code that a service sets, and does not report it as a failed boot", function()
   local r = boot("bootstrap = { 'main' }", { main = "ltask.call(1, 'exit_code', 7)" })
   t.eq(r.err, "")
   t.eq(r.out, "went on\n")

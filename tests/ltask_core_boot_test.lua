@@ -128,7 +128,7 @@ kit.test("external_sender and log_sender return addresses for foreign threads", 
   end,
 })
 
-kit.test("a service may enter the main thread, where mainthread_wait runs it, and leave it", {
+kit.test("a service may enter the main thread, where mainthread_wait runs the service, and leave the thread", {
   root = [[
     raw.next()
     local function on_main()

@@ -270,7 +270,7 @@ kit.test("forks of forks run before the next message, even at the end of a long 
   end,
 })
 
-kit.test("an error in a fork ends only the coroutine of the fork, whose pending __close runs", {
+kit.test("an error in a fork ends only the fork's coroutine, and its pending __close runs", {
   main = [[
     ltask.fork(function()
       local _ <close> = setmetatable({}, { __close = function() say "closed" end })

@@ -69,7 +69,7 @@ kit.test("kill returns true for a running service, and false for a dead or unkno
   out = { "true\tfalse\tfalse", "false" },
 })
 
-kit.test("kill ends a service whose mailbox is full, and each of several kills returns", {
+kit.test("kill ends a service whose mailbox is full, and every one of several kills returns", {
   services = { victim = victim },
   config = { core = { queue = 4 } },
   main = counting .. [[

@@ -143,7 +143,7 @@ end)
 -- has found.
 local BORDERS <const> = _VERSION == "Lua 5.4"
 
-t.test("holes in an array and its length are kept", function()
+t.test("the holes and the length of an array are kept", function()
   for _, value in ipairs { { 1, nil, 3 }, { nil, nil, nil, 4, nil, 6 } } do
     local got = travel(value)
     t.eq(got, value)
@@ -211,7 +211,7 @@ t.test("references between many tables are kept", function()
   end
 end)
 
--- Returns a chain of `depth` tables, of which each is the value at `key` of the previous one.
+-- Returns a chain of `depth` tables, in which each table is the value at `key` in the previous table.
 local function chain(depth, key)
   local inner = { last = true }
   for _ = 2, depth do inner = { [key] = inner } end

@@ -150,7 +150,7 @@ same("if several sends are pending, only the sends whose bytes were sent succeed
   say(ok, b:recv(5))
 ]], { "true", "nil\ttimeout\ttrue\ttimeout", "nil\tsmall" })
 
-remotely("a close ends the sends that are queued behind another one", [[
+remotely("a close ends the sends that are queued behind another send", [[
   local a, b = pair()
   local first = later(a.send, a, ("x"):rep(50000000))
   settle()
@@ -552,7 +552,7 @@ remotely("a call or method that needs a loop raises", [[
   "false\tstring\thttp.new: option 'net' must be an instance of lio.net, got a table",
 })
 
-remotely("the servers of net.serve take the connections and listeners of the calls", [[
+remotely("a server of net.serve accepts connections and listeners that other calls return", [[
   local server = net.serve(nil, function(c) c:send "served" end)
   raises(server.admit, server, {})
   raises(server.release, server, "x")

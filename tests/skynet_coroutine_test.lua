@@ -238,7 +238,7 @@ kit.test("killthread closes a coroutine, given as object, session or name; the c
   },
 })
 
-kit.test("term ends the calls that wait for a service, and drops responses to it", {
+kit.test("term ends the calls that wait for a service, and drops the responses for this service", {
   services = { slave = [[
     local answer
     function CMD.hang() skynet.sleep(1000000) end

@@ -326,7 +326,7 @@ kit.test("context returns session and address; ret works in nested coroutines; a
   end,
 })
 
-kit.test("a request is answered once, in nested coroutines of the handler or outside of them", {
+kit.test("a request is answered only once, in nested coroutines of the handler or outside of them", {
   services = { deep = kit.text_protocol .. [[
     -- Runs `f` in a coroutine inside another coroutine. Returns its results.
     local function inside(f, ...)

@@ -131,7 +131,7 @@ lost_test("a task is not orphaned if a table, an upvalue, the registry or a task
   t.eq(#reports, 0)
 end)
 
-lost_test("a reference in a weak table does not count", function()
+lost_test("a reference in a weak table does not prevent the report", function()
   local weak = setmetatable({}, { __mode = "kv" })
   loop.fork(function()
     local token = {}

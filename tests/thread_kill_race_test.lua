@@ -1,5 +1,5 @@
 -- lio.thread: threads that are killed after their wakeup and before they run, so that another thread must get their
--- results; and threads that are killed with a tree of descendants, of which no task, timer or descriptor may be left.
+-- results; and threads that are killed with a tree of descendants, which must leave no task, timer or descriptor.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"

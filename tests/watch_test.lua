@@ -104,7 +104,7 @@ t.test("files that services load are watched, even on the scheduler's own thread
   t.eq((p:stop "TERM"), 0)
 end)
 
-t.test("if a changed script does not load, the previous process continues until a version loads", function()
+t.test("if a changed script cannot be loaded, the previous process continues until the script is fixed", function()
   local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
   local port = p:serving()
   p:settled()

@@ -177,7 +177,7 @@ t.test("the log escapes control characters of a raised value, so that the value 
   t.eq(log:match "^[^\n]*", [[lio: error in GET /: (error object is a table: { "x\ny" })]])
 end)
 
-t.test("if a handler whose body was refused raises another error, it is logged, and the response is 500", function()
+t.test("if the body was refused and the handler raises another error, it is logged, and the response is 500", function()
   local app, wrong = web.new { body = 10 }, nil
   local handlers = {
     ["/index"] = function(req) return req:json().name end,

@@ -58,7 +58,7 @@ end)
 
 -- Regression: the idle time began before the wait for the request, so a loop without other work
 -- closed a connection too early. The client is another process, so that it does not wake this loop.
-t.test("the idle time counts from the request, even if the loop slept before it", function()
+t.test("the idle time is measured from the request, even if the loop slept before it", function()
   serve({ keep_alive_time = 2 }, function(port)
     local client = t.write(t.tmp() .. "/client.lua", ([[
       local lio, socket = require "lio", require "lio.socket"

@@ -156,7 +156,7 @@ t.test("if the client closes during a response, the line has the sent bytes and 
   end)
 end)
 
-t.test("lines are buffered for a time and written together", function()
+t.test("lines are buffered for some time and written together", function()
   local writes, app = {}, web.new()
   local written = {}
   app:use(web.log { format = short, file = function(text)

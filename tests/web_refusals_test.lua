@@ -44,7 +44,7 @@ t.test("a Content-Length that is not a plain number is refused with 400", functi
   refuses(cases)
 end)
 
-t.test("repeated lengths that differ are refused with 400; equal lengths count once", function()
+t.test("repeated lengths that differ are refused with 400; repeated equal lengths are accepted", function()
   refuses {
     { post("Content-Length: 5", "Content-Length: 6") .. "hello", 400 },
     { post("Content-Length: 5, 6") .. "hello", 400 },

@@ -209,7 +209,7 @@ test("a client that has shut down its sending side gets the response", [[
 ]], { "true", "slow", "false" })
 
 -- Regression: in redirect mode no session ended.
-test("idle sessions, and sessions without a complete request, end", [[
+test("idle sessions end, and so do sessions without a complete request", [[
   conf.options = { keep_alive_time = 0.05, header_time = 0.05 }
   start()
   data(1, get "x")

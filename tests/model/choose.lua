@@ -1,5 +1,5 @@
--- Chooses the next steps of the property test of lio.thread: random actions of the driver and commands for threads,
--- by their weights, among those that the model allows. Called by tests/model/run.lua.
+-- Chooses the next steps of the property test of lio.thread: random actions of the driver and commands for threads. The
+-- choice is weighted, and limited to what the model allows. Called by tests/model/run.lua.
 -- Invariant: every id is used once; the choice depends only on the seed and on the model.
 
 local Chooser = {}
@@ -169,7 +169,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Actions
 
--- Returns one of the threads whose block is of this kind.
+-- Returns one of the threads that are blocked in a wait of this kind.
 function Chooser:blocked(kind)
   local list = {}
   for _, th in ipairs(self.living) do
@@ -229,7 +229,7 @@ function Chooser:action(w)
     local action = (th or not on) and not crowded and make[act](self, w, th)
     if action then return action end
     if act == "command" and self.living[1] then
-      -- No thread is idle: end one.
+      -- No thread is idle, so one is killed.
       return { act = "kill", id = self.living[self:random(#self.living)].id }
     end
   end

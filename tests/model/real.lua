@@ -123,7 +123,7 @@ function ops.status(ctx, c)
 end
 
 function ops.pcall(ctx, c)
-  -- Not in one expression: the thread that runs this when pcall returns may not be the one that called it.
+  -- Two statements, because the thread that runs this code when pcall returns may not be the thread that called it.
   local ok, value = pcall(frame, ctx, c.frame)
   record(ctx, "pcall", ok, value)
 end
