@@ -230,7 +230,7 @@ t.test("without arguments, piped standard input is run", function()
 end)
 
 t.test("without arguments at a terminal, the usage is printed and the exit code is 1", function()
-  -- script(1) gives the command a terminal; its -e returns the exit code of the command.
+  -- script(1) gives the command a terminal; with -e, it exits with the command's exit code.
   local r = t.run("timeout -k 1 60 script -qec " .. t.quote(lio) .. " /dev/null")
   t.eq(r.code, 1)
   t.ok(r.out:find("usage: lio ", 1, true), r.out)

@@ -1,4 +1,4 @@
--- `sleep`, `wait`, `wakeup`: "BREAK" after a wakeup, tokens and coroutines, and their order; `wakeup` runs none.
+-- `sleep`, `wait`, `wakeup`: "BREAK" after a wakeup, tokens, order; `wakeup` itself runs no coroutine.
 
 local skynet = require "skynet"
 
