@@ -1,7 +1,8 @@
--- Calls every public function with wrong arguments: with none, and with each wrong value in each position. A call
--- either succeeds or raises an error at the line of the call, which names the function as it was called.
+-- Calls every public function without arguments, and with each invalid value in each position. A call must either
+-- succeed, or raise an error that has the line of the call and names the function as the call does.
 --
--- Each call is compiled from a string, so that Lua knows the names. The objects that it uses are created for this call.
+-- Each call is compiled from a string, so that Lua can find the function's name for the error message. The objects that
+-- a call uses are created for this call.
 
 local t = require "tests.kit"
 local compress = require "lio.compress"
@@ -25,8 +26,8 @@ local WRONG <const> = {
 local folder <const> = t.tmp()
 t.write(folder .. "/file", "content")
 
--- Functions that create the objects, by the names that these strings use. A function is called when a string first uses
--- its name.
+-- Functions that create these objects. A key is a name that the strings use; its function is called when a string first
+-- uses the name.
 local makers = {}
 
 function makers.sel() return lio.create() end
@@ -74,7 +75,7 @@ local MODULES <const> = {
   socket = socket, thread = thread, timer = timer, web = web, folder = folder,
 }
 
--- Returns an environment, and a function that closes the objects that were created in it.
+-- Returns an environment for a call, and a function that closes the objects that were created in this environment.
 local function new_env(given)
   local made = {}
   local env = setmetatable({}, { __index = function(env, name)
@@ -106,8 +107,8 @@ end
 local problems, calls
 local walked = {} -- the names of the tested functions
 
--- Runs the call in the string `text`. If a loop runs, the call is a task, which is killed if it waits. `given` has
--- further variables for the string, or is nil.
+-- Runs the call in the string `text`. If a loop is running, the call runs in a task, which is killed if it waits.
+-- `given` is nil, or a table of further variables for the string.
 local function try(text, name, given)
   calls = calls + 1
   local env, close = new_env(given)
@@ -133,8 +134,8 @@ local function try(text, name, given)
   close(results)
 end
 
--- Tries a function such as "net.connect" or "c:recv" with the correct arguments `...` (as strings), with no arguments,
--- and with wrong ones.
+-- Calls a function, such as "net.connect" or "c:recv", with the correct arguments `...` (as strings), without
+-- arguments, and with invalid arguments.
 local function walk(given, call, ...)
   walked[call] = true
   local right = { ... }
@@ -149,7 +150,7 @@ local function walk(given, call, ...)
     end
   end
   if not call:find(":", 1, true) then return end
-  -- Calls the method with a dot, and with a wrong value as its object.
+  -- Calls the method with a dot, and with an invalid value as its object.
   for _, wrong in ipairs(WRONG) do
     local args = table.concat({ wrong, table.unpack(right) }, ", ")
     try(("%s.%s(%s)"):format(object, name, args), name, given)

@@ -144,8 +144,8 @@ t.test("a signal during a wait does not end the wait", function()
   e:event_add(b, epoll.EPOLLIN, "b")
   local p = io.popen(string.format("for i in 1 2 3; do kill -USR1 %d; sleep 0.04; done", loopback.pid()))
   local begin, got = lio.now(), {}
-  -- Waits until the three signals have arrived, followed by SIGCHLD when the shell ends. The first wait begins before
-  -- the last signal.
+  -- Waits until the three signals have arrived, and then SIGCHLD, which reports the end of the shell. The first wait
+  -- begins before the last signal.
   repeat
     t.eq(events(e, 250), {})
     for _, name in ipairs { watcher:take() } do got[name] = true end

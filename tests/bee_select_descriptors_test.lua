@@ -1,5 +1,5 @@
--- bee.select: numbers of descriptors, closed descriptors, and calls inside the loop. The comment before each test
--- describes what bee.lua does.
+-- bee.select: descriptor numbers, closed descriptors, and calls inside the loop. The comment before each test describes
+-- what bee.lua does.
 
 local t = require "tests.kit"
 require "lio"
@@ -10,8 +10,8 @@ local loopback = require "tests.kit.loopback"
 local READ <const> = select_.SELECT_READ
 local events = loopback.events
 
--- Opens descriptors until the number of one is at least `least`. Returns a list of them, which closes them when it goes
--- out of scope.
+-- Opens descriptors until the number of a descriptor is at least `least`. Returns a list of these descriptors; they are
+-- closed when the list goes out of scope.
 local function up_to(least)
   local list = {}
   repeat
@@ -23,7 +23,8 @@ local function up_to(least)
   end })
 end
 
--- bee.lua: these descriptors do not fit into an fd_set, so their events are lost at 100 % CPU, or the process crashes.
+-- bee.lua: these descriptors do not fit into an fd_set, so either their events are lost and the wait uses 100 % CPU, or
+-- the process crashes.
 t.test("events of descriptors from 1024 on are reported, and an idle wait uses no CPU", function()
   local fill <close> = up_to(1020)
   local ends = {}
@@ -47,7 +48,7 @@ t.test("events of descriptors from 1024 on are reported, and an idle wait uses n
   t.ok(#fill > 0)
 end)
 
--- bee.lua: descriptor 0 counts as "none", so its events are never reported, and the wait does not block.
+-- bee.lua: descriptor 0 is treated as "none", so its events are never reported, and the wait does not block.
 t.test("events of descriptor 0 are reported", function()
   local path = t.write(t.tmp() .. "/zero.lua", [[
     require "lio"
@@ -64,7 +65,7 @@ t.test("events of descriptor 0 are reported", function()
   t.eq(result.out, "zero\t1\nstdin\t1\nhello\n\n", result.err)
 end)
 
--- bee.lua: event_del of another ready descriptor ends the loop, so one event of four is delivered.
+-- bee.lua: event_del of another ready descriptor ends the loop, so only one of four events is delivered.
 t.test("event_del of another descriptor inside the loop keeps the other events", function()
   local s <close> = select_.create()
   local ends = {}

@@ -52,7 +52,7 @@ t.test("a wait without a timeout raises an error if no registration has events",
   a:close() b:close()
 end)
 
-t.test("event_add with a handle replaces the registration, also for descriptors of other libraries", function()
+t.test("event_add with a handle replaces the registration, even for descriptors of other libraries", function()
   local s <close> = select_.create()
   local a, b = pair()
   t.eq({ s:event_add(b, READ, "socket") }, { true })
@@ -201,7 +201,7 @@ t.test("a loop over a selector ends when the selector is closed and used again i
   for _, e in ipairs(ends) do e[1]:close() e[2]:close() end
 end)
 
--- The collector may run finalizers while event_add opens a closed selector again. These finalizers use the selector.
+-- The collector can run finalizers while event_add opens a closed selector again. These finalizers use the selector.
 t.test("a finalizer may use the selector that is being opened again", function()
   local s = select_.create()
   local a, b = pair()

@@ -1,7 +1,7 @@
 -- A network service in the style of bee.lua. Its udata are callbacks, its tasks request the events that they wait for
 -- with event_mod, and its accept callback closes the listener if accept returns no connection. It uses only the calls
 -- socket, option, bind, listen, accept, recv, send, close, event_add, event_mod, event_del and wait(). The suite shows
--- that such a program runs unchanged on bee.select and bee.socket.
+-- that such programs run unchanged on bee.select and bee.socket.
 
 local t = require "tests.kit"
 require "lio" -- makes the bee modules loadable in a stock Lua
@@ -54,7 +54,7 @@ local function new_service(create)
     selector:event_add(fd, READ, function()
       local newfd, message = fd:accept()
       if not newfd then
-        -- An event without a connection makes the service fail, so no such event may occur.
+        -- If the listener gets an event without a connection, the service fails, so this must not happen.
         selector:event_del(fd)
         fd:close()
         service.failure = message or "accept returned no connection"

@@ -90,8 +90,8 @@ t.test("bee.epoll is level-triggered, and its timeouts are in milliseconds", fun
   end
 end)
 
--- Returns two tables with a descriptor `fd` and its connected `peer`: the first descriptor is from another library, the
--- second is a socket of lio.
+-- Returns two tables, each with a descriptor `fd` and its connected `peer`: the first descriptor is from another
+-- library, the second is a socket of lio.
 local function ends()
   local handle, a = loopback.foreign()
   local c, d = socket.pair()

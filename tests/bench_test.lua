@@ -59,7 +59,7 @@ end)
 -- -----------------------------------------------------------------------------------------------------------
 -- Rounds
 
-t.test("contenders take turns, and results are medians of their rounds", function()
+t.test("contenders take turns, and the results are the medians of their rounds", function()
   local order, values = {}, { a = { 3, 1, 2 }, b = { 10, 30, 20 } }
   local function contender(name)
     local count = 0

@@ -21,7 +21,7 @@ local function succeeded(result, out)
   t.eq(result, { out = out, err = "", code = 0 })
 end
 
-t.test("at the start, warnings are on or off as in the stock program; `warn` switches them", function()
+t.test("at the start, warnings are on or off as in the stock program; `warn` turns them on and off", function()
   local early = run("-e 'print(_VERSION)'").out == "Lua 5.4\n" and "" or "Lua warning: early\n"
   local path = script [[
     warn "early"
@@ -72,7 +72,7 @@ t.test("an empty argument and one with bytes above 127 arrive unchanged", functi
   succeeded(r, "2\ttrue\t\xC3(\xFF\n")
 end)
 
-t.test("a first line that begins with # is skipped, and line numbers still count it", function()
+t.test("a first line that begins with # is skipped, but it is counted in line numbers", function()
   local r = run(script "#!/usr/bin/env lio\nprint(debug.getinfo(1).currentline)")
   succeeded(r, "2\n")
 end)
@@ -132,7 +132,7 @@ t.test("a syntax error is printed with file and line, and the exit code is 1", f
   t.eq(r, { out = "", err = "lio: " .. path:sub(2, -2) .. ":2: unexpected symbol near '='\n", code = 1 })
 end)
 
-t.test("a missing script is named, and the exit code is 1", function()
+t.test("the error for a missing script names the script, and the exit code is 1", function()
   local r = run "nofile.lua"
   t.eq(r.code, 1)
   t.eq(r.out, "")
@@ -170,7 +170,7 @@ t.test("if -e is the only option, its code can read standard input", function()
   succeeded(run("-e 'print(io.read())'", "print 'not run'\n"), "print 'not run'\n")
 end)
 
-t.test("an error in the code of -e names the command line, and no later code runs", function()
+t.test("the message of an error in -e code names the command line, and no later code runs", function()
   local r = run("-e 'error [[boom]]' -e 'print(1)' " .. script "print(2)")
   t.eq(r.code, 1)
   t.eq(r.out, "")
@@ -230,7 +230,7 @@ t.test("without arguments, piped standard input is run", function()
 end)
 
 t.test("without arguments at a terminal, the usage is printed and the exit code is 1", function()
-  -- script(1) gives the command a terminal; its -e returns the exit code of the command.
+  -- script(1) gives the command a terminal; with -e, it exits with the command's exit code.
   local r = t.run("timeout -k 1 60 script -qec " .. t.quote(lio) .. " /dev/null")
   t.eq(r.code, 1)
   t.ok(r.out:find("usage: lio ", 1, true), r.out)
@@ -261,7 +261,7 @@ t.test("a missing module is reported with the searched places", function()
   t.ok(r.err:find("no built-in module 'lio.nonsense'", 1, true), r.err)
 end)
 
-t.test("an error inside a built-in file names that file", function()
+t.test("the message of an error in a built-in file names that file", function()
   local r = run(script "require('bee.epoll').create('x')")
   t.eq(r.code, 1)
   t.ok(r.err:find("bee/epoll.lua:%d+: ", 1), r.err)

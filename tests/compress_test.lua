@@ -87,7 +87,7 @@ t.test("a higher level makes the output smaller", function()
   end
 end)
 
-t.test("wrong arguments, and calls after finish, raise errors", function()
+t.test("invalid arguments, and calls after finish, raise errors", function()
   t.raises("bad argument #1 to '.*encoder' %(coding must be", compress.encoder, "zip")
   t.raises("bad argument #1 to '.*decoder' %(coding must be", compress.decoder, "GZIP")
   t.raises("level must be 1 to 9, not 0", compress.encoder, "gzip", 0)

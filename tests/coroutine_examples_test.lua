@@ -15,7 +15,7 @@ local function command(name, words)
   return ("timeout --foreground -k 1 60 %s %s %s"):format(t.lio(), path, words)
 end
 
-t.test("paragraphs answers each paragraph when it ends, while clients alternately send pieces", function()
+t.test("paragraphs answers each paragraph when the paragraph ends, while clients take turns to send pieces", function()
   local child <close>, port = start(command("paragraphs", "0"))
   loop.run(function()
     local one <close> = connect(port)
@@ -81,7 +81,7 @@ t.test("fetch prints the responses that arrive in time, and cancels the other re
   t.ok(r.out:find "refused", r.out)
 end)
 
-t.test("fetch shows its usage if its arguments are wrong", function()
+t.test("fetch shows its usage if its arguments are invalid", function()
   local wrong = { "", "1", "x http://a/", "1 a", "1 http://a:b/", "1 http://a:99999/", "1 http://a http://" }
   for _, words in ipairs(wrong) do
     local r = t.run(command("fetch", words))

@@ -275,7 +275,7 @@ behaviour("a wrap function raises, and puts its caller's position before a strin
   t.eq({ ok, message }, { false, ("%s:%d: bare"):format(here, called) })
 end)
 
-behaviour("an error that passes nested wrap functions gets a position from each of them", function(c)
+behaviour("each of several nested wrap functions adds a position to an error", function(c)
   local lines = {}
   local function level(n)
     if n == 0 then
@@ -294,7 +294,7 @@ behaviour("an error that passes nested wrap functions gets a position from each 
   t.eq(message, want)
 end)
 
-behaviour("a wrap function that is called by a C function adds no position", function(c)
+behaviour("a wrap function that a C function calls adds no position", function(c)
   local f = c.wrap(function() c.yield() error("bare", 0) end)
   f()
   t.eq(pack(pcall(f)), { false, "bare", n = 2 })

@@ -219,7 +219,7 @@ behaviour("a coroutine cannot resume itself", function(c)
   t.eq(f(), "end")
 end)
 
-behaviour("a coroutine cannot resume one that is resuming it", function(c)
+behaviour("a coroutine cannot resume the coroutine that resumed it", function(c)
   local first = c.running()
   local outer
   outer = c.create(function()
@@ -248,7 +248,7 @@ behaviour("every attempt to resume a dead coroutine fails", function(c)
   for _ = 1, 3 do t.raises("cannot resume dead coroutine$", f) end
 end)
 
-behaviour("a coroutine may be resumed by a coroutine that has not created it", function(c)
+behaviour("a coroutine may be resumed by a coroutine that did not create it", function(c)
   local co = c.create(function()
     for i = 1, 10 do c.yield(i) end
   end)
@@ -261,7 +261,7 @@ behaviour("a coroutine may be resumed by a coroutine that has not created it", f
   t.eq(c.status(co), "suspended")
 end)
 
-behaviour("wrong arguments raise errors that name the argument", function(c)
+behaviour("invalid arguments raise errors that name the argument", function(c)
   for _, name in ipairs { "create", "wrap" } do
     for _, bad in ipairs { 5, "x", true, {}, c.running(), setmetatable({}, { __call = print }) } do
       t.raises("bad argument #1 to '.-" .. name .. "' %(function expected", c[name], bad)
@@ -348,7 +348,7 @@ behaviour("resume refuses more arguments than fit on the stack, and the coroutin
   t.eq(pack(c.resume(co, "few")), { true, "few", n = 2 })
 end)
 
-behaviour("resume fails if the results do not fit on the stack of the resumer", function(c)
+behaviour("resume fails if the results do not fit on the resumer's stack", function(c)
   local list = {}
   for i = 1, 150000 do list[i] = i end
   local deepest = 0

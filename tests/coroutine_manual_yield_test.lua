@@ -225,7 +225,7 @@ behaviour("a yield below a C function that cannot be suspended fails; the corout
     end,
   }
   for i, caller in ipairs(callers) do
-    -- The `require` of a service may wait and yield, so the result of the last caller is not checked.
+    -- In a service, `require` can wait and yield, so the result of the last caller is not checked.
     local yielded, ok, err = run_through(c, function()
       local ok, err = pcall(caller, function() c.yield "refused" end)
       return ok, err, c.yield "afterwards"
@@ -262,7 +262,7 @@ behaviour("a for loop over a generator ends when the generator returns", functio
   t.eq(pairs_of, { "11", "21", "22", "31", "32", "33" })
 end)
 
-behaviour("generators may be nested, and each yields values of the inner one", function(c)
+behaviour("generators may be nested, and each yields the values of the next inner generator", function(c)
   local function numbers(n) return c.wrap(function() for i = 2, n do c.yield(i) end end) end
   local function without_multiples(of, source)
     return c.wrap(function()
@@ -356,7 +356,7 @@ behaviour("the collector keeps the values of a suspended coroutine", function(c)
   t.eq(pack(c.resume(co, { "c" })), { true, { { "a" }, ("b"):rep(50) }, { { "c" }, n = 1 }, n = 3 })
 end)
 
--- Reports whether `err` is caused by too deep nesting. Which limit is reached first depends on the place.
+-- Reports whether nesting that was too deep caused `err`. The limit that is reached first depends on the place.
 local function is_too_deep(err)
   return tostring(err):find "stack overflow" or tostring(err):find "coroutines are resuming each other"
 end

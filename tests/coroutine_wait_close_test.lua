@@ -1,5 +1,5 @@
--- A chain of coroutines that waits, and the calls of other tasks that concern it: status, a resume that is refused,
--- close of a member, and kill of the chain's task. The suite also checks that no wait and no task remains.
+-- A waiting chain of coroutines, and the calls that other tasks make on it: reading a status, a resume that is refused,
+-- closing a member, and killing the chain's task. The suite also checks that no wait and no task remains.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -14,8 +14,8 @@ local REFUSED <const> = "cannot resume a coroutine that is waiting"
 local CLOSED <const> = "coroutine was closed"
 
 -- Forks a task with a chain of coroutines: coroutine 1 resumes 2, and so on until `depth`, which waits on "innermost".
--- Each other member waits on "after N" before it ends. Returns the members by number, with the task's coroutine as 0,
--- and a log of the results of each resume and of each `<close>`.
+-- Each of the other members waits on "after N" before it ends. Returns the members by number, with the task's coroutine
+-- as 0, and a log of the results of each resume and of each `<close>`.
 local function chain(depth, in_close)
   local members, log = {}, {}
   local function level(n)
@@ -42,7 +42,7 @@ local function statuses(members)
   return table.concat(list, " ")
 end
 
-netkit.test("another task gets the status waiting for every member of a waiting chain", function()
+netkit.test("for another task, every member of a waiting chain has the status waiting", function()
   local members = chain(4)
   t.eq(statuses(members), "waiting waiting waiting waiting waiting")
   t.eq(loop.wakeup "innermost" and statuses(members), "waiting waiting waiting waiting waiting", "woken, not run")

@@ -149,7 +149,7 @@ netkit.test("accept, connect, send and recv all wait inside coroutines", functio
   t.eq(sent(), true)
 end)
 
-netkit.pair_test("a read in a generator returns its timeout, and the connection stays usable", function(a, b)
+netkit.pair_test("a read in a generator fails after its timeout, and the connection stays usable", function(a, b)
   b:timeout(0.01)
   local read = c.wrap(function()
     while true do c.yield(b:recv "line") end

@@ -26,8 +26,8 @@ local function check(problem, name, line)
     true), problem)
 end
 
--- Functions that call their argument inside a C function that cannot be suspended. Each first sets `at` to the line of
--- the call of the C function.
+-- Functions that call their argument inside a C function that cannot be suspended. Each first sets `at` to the line
+-- that calls the C function.
 local at
 local rigid <const> = {
   sort = function(f)

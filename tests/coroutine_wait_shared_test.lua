@@ -1,5 +1,6 @@
 -- Coroutines that several tasks use: coroutines that are created in one task, resumed in another and wait in a third;
--- coroutines that are created outside tasks; and those of the stock library, which a stock interpreter still has.
+-- coroutines that are created outside tasks; and coroutines of the stock library, which is still available in a stock
+-- interpreter.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -146,7 +147,7 @@ t.test("when a loop ends, waiting chains are closed, but not a coroutine that ha
   t.eq(pack(c.resume(survivor)), { true, "alive", n = 2 })
 end)
 
-netkit.test("plain coroutines that do not wait may resume lio's and be resumed by them", function()
+netkit.test("plain coroutines that do not wait may resume lio's coroutines, and lio's may resume them", function()
   local function count(wrap, n) return wrap(function() for i = 1, n do coroutine.yield(i) end end) end
   local sum = 0
   for i in count(coroutine.wrap, 3) do
@@ -198,9 +199,9 @@ netkit.test("a coroutine of lio.coroutine cannot wait while a plain resume runs 
   t.ok(problem:find("cannot wait here: inside a coroutine that the plain coroutine library resumed", 1, true), problem)
 end)
 
--- Calls `call` of the plain library with member `place` (1 to 3, from the outermost) of a waiting chain. This is a
--- mistake of the program, and the chain may break. Checks that the task can still be killed and that no other task is
--- affected.
+-- Calls the function `call` of the plain coroutine library with member `place` (1 to 3, from the outermost) of a
+-- waiting chain. This is a mistake of the program, and the chain may break. Checks that the task can still be killed
+-- and that no other task is affected.
 local function apply(call, place)
   local members = {}
   local function level(n)

@@ -48,7 +48,7 @@ netkit.test("other tasks run while a nested coroutine waits", function()
   t.eq(seen, { "before", "other", "main", "after" })
 end)
 
-netkit.test("each of fifty nested coroutines may wait before and after it resumes the next one", function()
+netkit.test("each of fifty nested coroutines may wait before and after it resumes the next coroutine", function()
   local seen, depth = {}, 50
   local function level(n)
     seen[#seen + 1] = loop.wait("down" .. n)
@@ -301,7 +301,7 @@ netkit.test("thousands of values can be yielded and passed to resume after a wai
   t.eq(c.status(co), "dead")
 end)
 
-netkit.test("after a wait, resume fails if the yielded values do not fit on the stack of the resumer", function()
+netkit.test("after a wait, resume fails if the yielded values do not fit on the resumer's stack", function()
   local list, deepest = {}, 0
   for i = 1, 150000 do list[i] = i end
   local function deep(n, least, co)

@@ -160,7 +160,8 @@ end
 
 -- Programs ------------------------------------------------------------------------------------
 
--- Returns the text with `filler` for unknown operands, and a list of the file's line for each line of the text.
+-- Returns the text with `filler` in place of unknown operands, and a list that maps each line of the text to a line of
+-- the file.
 local function assemble(text, filler, line_of)
   local parts, lines = {}, { 0 }
   for i, token in ipairs(text) do

@@ -4,9 +4,9 @@
 --
 --   lua tests/english.lua [FILE …]     all tracked files by default; exits with 1 if it finds a phrase
 
--- The rules. Each has a phrase in lower case and what to write instead. Two further fields are optional: a pattern of
--- the text after the phrase with which the phrase is allowed, and true if the messages of the library may contain the
--- phrase. A phrase matches whole words; a word with a hyphen is one word.
+-- The rules. Each has a phrase in lower case and what to write instead. Two further fields are optional: a pattern (the
+-- phrase is allowed if the text after it matches), and true if the messages of the library may contain the phrase. A
+-- phrase matches whole words; a word with a hyphen is one word.
 local RULES <const> = {
   { "nobody", "name the actor: 'no task', 'no client', …" },
   { "somebody", "name the actor: 'a task', 'a client', …" },
@@ -121,7 +121,7 @@ local function bare(text)
   return (text:gsub("`[^`]*`", blank):gsub('"[^"]*"', blank))
 end
 
--- Reports the sentences of a comment that begin with "What", because they must begin with a noun or a verb.
+-- Reports the sentences of a comment that begin with "What". A sentence must begin with a noun or a verb.
 local function check_beginnings(place, first, text)
   for at in (". " .. text):gmatch "%.%s+()What%f[^%w]" do
     local _, breaks = text:sub(1, at - 3):gsub("\n", "")
@@ -148,7 +148,7 @@ end
 
 local function new_prose(path) return setmetatable({ path = path }, Prose) end
 
--- Checks those strings of a line of code that have three words or more, and so may be sentences.
+-- Checks the strings of a line of code that have at least three words, because these may be sentences.
 local function check_strings(path, line, text)
   for quoted in text:gmatch '"([^"]*)"' do
     if quoted:find "%a %a+ %a" then check(path, line, (quoted:gsub("'[^']*'", " x ")), true) end
@@ -164,7 +164,8 @@ local function each_line(path, f)
   end
 end
 
--- Checks code whose comments begin with the pattern `mark`, and, with `messages`, its strings.
+-- Checks the comments of a source file, which begin with the pattern `mark`. If `messages` is true, checks its strings
+-- too.
 local function check_code(path, mark, messages)
   local prose = new_prose(path)
   each_line(path, function(number, line)
@@ -236,7 +237,7 @@ end
 local paths = { table.unpack(arg) }
 if not paths[1] then
   paths = lines_of "git ls-files"
-  -- The subjects of commits are checked from the commit on whose Makefile first runs this check.
+  -- Commit subjects are checked from the first commit whose Makefile runs this check.
   local since = lines_of("git log --reverse --format=%cI -S'tests/english.lua' -- Makefile")[1]
   for _, line in ipairs(since and lines_of("git log --no-merges --format='%h %s' --since=" .. since) or {}) do
     local commit, subject = line:match "^(%x+) (.*)$"

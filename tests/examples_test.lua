@@ -49,7 +49,7 @@ t.test("echo sends received data back to many clients at the same time", functio
   t.eq(stop(child), 0)
 end)
 
-t.test("echo ends at once although clients are connected", function()
+t.test("echo ends at once even if clients are connected", function()
   local child <close>, port = start "echo"
   loop.run(function()
     local c <close> = connect(port)
@@ -211,7 +211,7 @@ t.test("http_client_raw prints status, headers and body for every framing of the
   t.ok(r.err:find "^http_client_raw: ", r.err)
 end)
 
-t.test("http_client_raw prints its usage when its arguments are wrong", function()
+t.test("http_client_raw prints its usage if its arguments are invalid", function()
   local wrong = { "", "https://x/", "x", "http:///a", "http://a:b/", "http://a:99999/", "http://a http://b" }
   for _, words in ipairs(wrong) do
     local r = fetch(words)

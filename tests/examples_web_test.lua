@@ -50,7 +50,7 @@ t.test("api creates, reads, lists, changes and deletes tasks", function()
   end)
 end)
 
-t.test("api responds to wrong requests with the error", function()
+t.test("api responds to invalid requests with a description of the error", function()
   with("api", function(open)
     local c = open()
     local JSON <const> = "Content-Type: application/json"

@@ -77,7 +77,7 @@ kit.test("the client works on a given instance of lio.net", kit.always(kit.ok "x
 end)
 
 -- Regression: the first request raised `attempt to index a nil value` in the library.
-kit.test("a table whose __index leads to an instance opens the connections by its own connect", kit.always(kit.ok "x"),
+kit.test("a table whose __index leads to an instance opens connections with its own connect", kit.always(kit.ok "x"),
   function(_, _, port)
     local count = 0
     local function connect(_, _, options)

@@ -14,7 +14,7 @@ local ok, always, fails = kit.ok, kit.always, kit.fails
 local function await(f)
   local deadline = loop.now() + 10
   while not f() do
-    if loop.now() > deadline then error("this did not happen", 2) end
+    if loop.now() > deadline then error("the condition was not met within 10 s", 2) end
     loop.sleep(0.002)
   end
 end
@@ -117,7 +117,8 @@ kit.test("if a task is killed after it was granted a connection, the next task g
   while kit.read_request(c) do c:send(ok "x") end
 end, function(http, url)
   http:get(url)
-  -- The only place is used, so both tasks wait. The first one is granted the connection, and killed before it runs.
+  -- The only place is in use, so both tasks wait. The first task is granted the connection, and is killed before it
+  -- runs.
   local port = math.tointeger(tonumber(url:match ":(%d+)"))
   local conn = assert(http.pool:acquire({ key = "127.0.0.1 " .. port, addr = "127.0.0.1", port = port }, {}))
   local first = loop.fork(function() http:get(url) end)
@@ -175,7 +176,7 @@ end, function(http, url)
 end)
 
 local over = false
-kit.test("a connection that the server closed since the loop's last round is not used", function(c, number)
+kit.test("a connection that the server has closed since the loop's last round is not used", function(c, number)
   kit.read_request(c)
   c:send(ok(tostring(number)))
   if number == 1 then
@@ -188,8 +189,8 @@ end, function(http, url)
   local res = http:get(url, { stream = true })
   await(function() return over end)
   t.eq(res:text(), "1")
-  -- The loop has not run since the server closed the connection. If the client used it, the POST would fail, because it
-  -- is not repeated.
+  -- The loop has not run since the server closed the connection. If the client used this connection, the POST would
+  -- fail, because a POST is not repeated.
   t.eq(http:post(url, { body = "x" }).body, "2")
 end)
 
@@ -261,8 +262,8 @@ kit.test("the new connection of a repeated request replaces the one that the req
   while kit.read_request(c) do c:send(ok(tostring(number))) end
 end, function(http, url)
   t.eq(http:get(url).body, "1")
-  -- The first request loses the kept connection. The second request takes its place with connection 2. The repeated
-  -- request is granted connection 2, closes it, and opens connection 3 in its place.
+  -- The first request loses the kept connection. The second request takes the place of this connection with connection
+  -- 2. The repeated request is granted connection 2, closes it, and opens connection 3 in its place.
   local first, second = netkit.promise(http.get, http, url), netkit.promise(http.get, http, url)
   t.eq({ second().body, first().body }, { "2", "3" })
   t.eq(http:counts(), { open = 1, idle = 1, opened = 3, reused = 1 })

@@ -131,7 +131,7 @@ kit.test("values with CR, LF or NUL cannot inject fields into a head", mirror, f
   t.eq(http:counts().opened, 1)
 end)
 
-kit.test("wrong arguments raise errors that name the mistake", mirror, function(http, url)
+kit.test("invalid arguments raise errors that name the mistake", mirror, function(http, url)
   t.raises("table expected", http.request, http, url)
   t.raises("url must be a string", http.get, http, nil)
   t.raises("client:get: option 'heders' is unknown %(did you mean 'headers'%?%)", http.get, http, url, { heders = {} })

@@ -41,8 +41,8 @@ if lua == "5.4" then
       { out = tree .. "/lib/lua/5.4/lio.so\tfunction\tfunction\n", err = "", code = 0 })
   end)
 
-  -- If the shared object were unloaded, its thread-locals would be destroyed, and its threads may outlive the
-  -- interpreter.
+  -- Unloading the shared object would destroy its thread-locals, which its threads may use after the interpreter has
+  -- closed.
   t.test("the shared object stays in memory after the interpreter has closed it", function()
     local program = t.write(t.tmp() .. "/closed.lua", [[
       require "lio"
@@ -57,7 +57,7 @@ if lua == "5.4" then
       { out = "stays", err = "", code = 0 })
   end)
 else
-  -- LuaRocks needs the interpreter and the headers of the Lua version for which it installs.
+  -- LuaRocks needs the interpreter and the headers of the Lua version that it installs for.
   t.test("make install for this Lua version uses separate folders", function()
     local text = commands("install PREFIX=/p LUA=" .. lua)
     t.ok(text:find("'/p/lib/lua/" .. lua .. "/lio.so'", 1, true), text)

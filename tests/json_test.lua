@@ -150,7 +150,7 @@ t.test("encode limits the depth of nesting, so cycles are errors", function()
   t.raises("excessive nesting", json.encode, list)
 end)
 
-t.test("nested arrays whose elements are partly in the hash part are encoded in linear time", function()
+t.test("nested arrays that have some elements in the hash part are encoded in linear time", function()
   -- A traversal that restarts for each of these arrays would take 2^100 steps.
   local value = 1
   for _ = 1, 100 do
@@ -161,7 +161,7 @@ t.test("nested arrays whose elements are partly in the hash part are encoded in 
   t.eq(json.encode(value), ("["):rep(100) .. "1" .. (",2,3,4]"):rep(100))
 end)
 
-t.test("wrong arguments of encode raise errors", function()
+t.test("invalid arguments of encode raise errors", function()
   t.raises("bad argument #1 to '[%w.]*encode' %(value expected%)", json.encode)
   t.raises("bad argument #2 to '[%w.]*encode' %(table expected, got string%)", json.encode, 1, "x")
 end)
@@ -276,7 +276,7 @@ t.test("decode has the same limit of nesting as encode", function()
   t.is_nil((json.decode(('{"a":'):rep(1000000))))
 end)
 
-t.test("wrong arguments of decode raise errors", function()
+t.test("invalid arguments of decode raise errors", function()
   t.raises("bad argument #1 to '[%w.]*decode' %(string expected, got table%)", json.decode, {})
   t.raises("bad argument #1 to '[%w.]*decode' %(string expected, got no value%)", json.decode)
   t.raises("bad argument #2 to '[%w.]*decode' %(table expected, got number%)", json.decode, "1", 1)
@@ -398,7 +398,7 @@ t.test("an encoded value decodes to the same value with the same types (random)"
   end
 end)
 
--- Removes, duplicates or changes a random byte of a text, or truncates the text before it.
+-- Removes, duplicates or changes a random byte of a text, or truncates the text before this byte.
 local function damage(text)
   local at = random(#text)
   local head, byte, tail = text:sub(1, at - 1), text:sub(at, at), text:sub(at + 1)
@@ -437,7 +437,7 @@ t.test("decode of any bytes fails or returns a value that can be encoded (random
   t.ok(refused > 1000 and taken > 1000, "refused and accepted texts: " .. refused .. ", " .. taken)
 end)
 
-t.test("encode of any value returns a string or raises one (random)", function()
+t.test("encode of any value either returns or raises a string (random)", function()
   local odd = { print, 0 / 0, 1 / 0, "\255", io.stdout, coroutine.create(print), { 1, nil, 3 }, { 1, a = 1 } }
   local keys = { 0, -1, 3, 2.5, true, "\128", print }
   for round = 1, 5000 do

@@ -108,7 +108,7 @@ function kit.ok(v, msg)
   return v
 end
 
---- Asserts that `v` is nil, not false.
+--- Asserts that `v` is nil; false is a failure.
 function kit.is_nil(v, msg)
   if v ~= nil then fail("got " .. kit.show(v) .. ", want nil", msg) end
 end

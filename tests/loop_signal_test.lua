@@ -1,5 +1,5 @@
--- lio.loop and signals: graceful ends with SIGINT and SIGTERM, handlers of the program, and the handlers of the host,
--- which are restored. Most tests run a child process of the same host, which prints its progress.
+-- lio.loop and signals: graceful stops by SIGINT and SIGTERM, the program's handlers, and the host's handlers, which
+-- are restored. Most tests run a child process of the same host, which prints its progress.
 
 local t = require "tests.kit"
 local loop = require "lio.loop"
@@ -134,7 +134,7 @@ t.test("a signal that arrives while tasks run is not lost", function()
 end)
 
 -- Regression: `loop.signal("SIGFOO")` did nothing.
-t.test("an unknown name of a signal raises, with and without a function", function()
+t.test("an unknown signal name raises an error, with and without a function", function()
   for _, f in ipairs { false, print } do
     t.raises("^[^\n]*loop_signal_test.lua:%d+: bad argument #1 to 'signal' %(unknown signal 'SIGFOO'%)$",
       function() loop.signal("SIGFOO", f or nil) end)

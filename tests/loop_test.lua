@@ -160,7 +160,7 @@ netkit.test("a hundred thousand timers, most of them cancelled, fire in order", 
   local last, fired, disorder, ids = 0, 0, 0, {}
   for i = 1, 100000 do
     local seconds = (i * 7919 % 1000) / 10000
-    -- The timer queue reads the clock after `earliest` and before `latest` is computed.
+    -- The timer queue reads the clock after `earliest` is computed and before `latest` is.
     local earliest, latest = now() + seconds, nil
     ids[i] = loop.timeout(seconds, function()
       if latest < last then disorder = disorder + 1 end

@@ -1,12 +1,13 @@
--- Calls every public function of `ltask` with wrong arguments: with none, and with each wrong value in each position. A
--- call either succeeds or raises an error at the line of the call, which names the function as it was called.
+-- Calls every public function of `ltask` without arguments, and with each invalid value in each position. A call must
+-- either succeed, or raise an error that has the line of the call and names the function as the call does.
 --
--- A service compiles each call from a string, so that Lua knows the names, and runs it in a separate task.
+-- A service compiles each call from a string, so that Lua can find the function's name for the error message, and runs
+-- the call in a separate task.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- The calls, with correct arguments. `only` is the last position that gets wrong values. With `waits`, the call may
+-- The calls, with correct arguments. `only` is the last position that gets invalid values. With `waits`, the call may
 -- never return, and its task is then killed. With `ends`, the call ends its own task if it has no arguments.
 local CALLS <const> = [[
 local CALLS <const> = {
@@ -69,7 +70,7 @@ local CALLS <const> = {
 for _, one in ipairs(CALLS) do one.waits = true end
 ]]
 
--- Names of docs/ltask.md that are not tested, with the reason.
+-- The names in docs/ltask.md that are not tested, and the reasons.
 local LEFT_OUT <const> = {
   quit = "ends the service; takes no arguments",
   recv_message = "removes messages that the service library would handle; takes no arguments",
@@ -91,7 +92,7 @@ local WRONG <const> = {
   "nil", "true", "-1", "2.5", "0/0", "1/0", "-1/0", "1e300", "math.maxinteger", "math.mininteger", "''", "'x'",
   "'\\0\\255'", "{}", "{ x = 1 }", "{ 1, 'x' }", "noop", "co", "io.stdout",
 }
--- Errors that are not about arguments, whose messages programs may depend on.
+-- Messages of errors that are not about arguments. Programs may depend on these messages.
 local KNOWN <const> = {
   "^program:1: Unsupport type %w+ to serialize$", "^program:1: No receipt$", "^program:1: Can't send message: ",
   "^program:1: module '[^\n]*' not found:", "^{service:%d+} is dead$", "^service %d+ %(%w+%) has no request '[^\n]*'$",
@@ -213,7 +214,7 @@ local function walk(one)
   end
   local object = call:match "^(.*):"
   if not object then return end
-  -- Calls the method with a dot, and with a wrong value as its object.
+  -- Calls the method with a dot, and with an invalid value as its object.
   for _, wrong in ipairs(WRONG) do
     local args = table.concat({ wrong, table.unpack(right) }, ", ")
     try(("%s.%s(%s)"):format(object, name, args), name, one.waits)
@@ -223,8 +224,8 @@ end
 for _, one in ipairs(CALLS) do walk(one) end
 ]]
 
--- Tries wrong fields of `spawn_service`, wrong arguments of `net.remote`, and wrong fields of the request `start` of
--- `lio.webservice`.
+-- Passes invalid fields to `spawn_service`, invalid arguments to `net.remote`, and invalid fields to the request
+-- `start` of `lio.webservice`.
 local OTHERS <const> = [[
 for _, field in ipairs { "name", "args", "label", "source", "initfunc", "chunkname", "worker_id", "unique" } do
   local name = field == "name" and "" or "name = 'other', "
@@ -260,7 +261,7 @@ local function judge(out, least)
   t.ok((tonumber(left) or 0) < calls / 2, left)
 end
 
-t.test("a wrong argument of ltask is accepted or raises an error at the line of the call", function()
+t.test("an invalid argument of ltask is accepted or raises an error at the line of the call", function()
   local out, _, code = kit.system({
     main = CALLS .. WALK .. OTHERS .. REPORT,
     services = {
@@ -272,7 +273,7 @@ t.test("a wrong argument of ltask is accepted or raises an error at the line of 
   t.eq(code, 0)
 end)
 
-t.test("a wrong argument of lio.net.remote is accepted or raises an error at the line of the call", function()
+t.test("an invalid argument of lio.net.remote is accepted or raises an error at the line of the call", function()
   local out, _, code = kit.system({
     main = REMOTE_CALLS .. WALK .. REPORT,
     services = { peer = "local S = {} function S.echo(...) return ... end return S" },
@@ -281,7 +282,7 @@ t.test("a wrong argument of lio.net.remote is accepted or raises an error at the
   t.eq(code, 0)
 end)
 
-t.test("every public name of docs/ltask.md is tested", function()
+t.test("every public name in docs/ltask.md is tested", function()
   local file <close> = assert(io.open(t.root .. "docs/ltask.md"))
   local page = file:read "a"
   local walked, missing, names = {}, {}, 0
@@ -371,7 +372,7 @@ end
 print("END", calls, problems)
 ]==]
 
-t.test("a wrong field of ltask.start raises an error at the line of the call", function()
+t.test("an invalid field of ltask.start raises an error at the line of the call", function()
   local r = kit.program(START)
   t.eq(r.code, 0)
   judge(r.out, 750)

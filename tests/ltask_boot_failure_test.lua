@@ -4,8 +4,8 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Boots a table whose fields are given as the string `config`, in the folder `dir` with the files of `services`. The
--- program ignores the result of `start`, and prints a line after the call.
+-- Boots a system with a configuration table, whose fields are in the string `config`, and with the files of `services`
+-- in the folder `dir`. The program ignores the result of `start`, and prints a line after the call.
 local function boot(config, services, worker)
   local dir = kit.write { services = services, modules = { broken = "local = 1" } }
   return kit.program(string.format([[
@@ -94,7 +94,7 @@ t.test("if a boot fails, the started services call their quit handlers, and the 
   t.eq(r.code, 0)
 end)
 
-t.test("start returns the exit code that a service sets, which is not an error", function()
+t.test("start returns the exit code that a service sets, and does not report it as a failed boot", function()
   local r = boot("bootstrap = { 'main' }", { main = "ltask.call(1, 'exit_code', 7)" })
   t.eq(r.err, "")
   t.eq(r.out, "went on\n")

@@ -128,7 +128,7 @@ kit.test("external_sender and log_sender return addresses for foreign threads", 
   end,
 })
 
-kit.test("a service may enter the main thread, where mainthread_wait runs it, and leave it", {
+kit.test("a service may enter the main thread, where mainthread_wait runs the service, and leave the thread", {
   root = [[
     raw.next()
     local function on_main()
@@ -252,7 +252,7 @@ both_exclusive("the event wait of an exclusive service ends when a message arriv
   say(what, waits >= 1 and waits <= 12)
 ]], { "function\tuserdata", "waits\ttrue" })
 
-both_exclusive("messages of an exclusive service are sent in order; scheduling delivers them immediately", [[
+both_exclusive("messages of an exclusive service are sent in order; the function of scheduling sends them at once", [[
   local deliver = exclusive.scheduling()
   for i = 1, 200 do
     while not post(1, 0, 1, i) do deliver() end

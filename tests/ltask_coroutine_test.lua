@@ -28,7 +28,7 @@ kit.test("wakeup of a token without a waiting coroutine, and a second wakeup, re
   out = { "nil\tnil", "nil\tnil", "true\tnil" },
 })
 
-kit.test("woken coroutines run in the order of the wakeups, after the current coroutine suspends", {
+kit.test("woken coroutines run in the order of the wakeups, after the running coroutine suspends", {
   main = [[
     local list = {}
     for i = 1, 5 do
@@ -230,7 +230,7 @@ kit.test("twenty thousand forks run in order and in linear time", {
       assert(next_one - 1 == n and order)
       return os.clock() - cpu
     end
-    -- Both measurements fork equally often. In quadratic time, the second would take ten times as long.
+    -- Both measurements fork the same number of coroutines. In quadratic time, the second would take ten times as long.
     local apart = 0
     for _ = 1, 10 do apart = apart + forks(2000) end
     local at_once = forks(20000)
@@ -249,7 +249,7 @@ kit.test("forks of forks run before the next message, even at the end of a long 
     end
     function S.begin()
       ltask.send(ltask.self(), "message")
-      -- Works longer than the limit of a slice.
+      -- Runs for longer than the limit of a slice.
       local began = ltask.counter()
       while ltask.counter() - began < 0.003 do end
       link(1)
@@ -270,7 +270,7 @@ kit.test("forks of forks run before the next message, even at the end of a long 
   end,
 })
 
-kit.test("an error in a fork ends only the coroutine of the fork, whose pending __close runs", {
+kit.test("an error in a fork ends only the fork's coroutine, and its pending __close runs", {
   main = [[
     ltask.fork(function()
       local _ <close> = setmetatable({}, { __close = function() say "closed" end })

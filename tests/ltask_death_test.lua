@@ -10,7 +10,7 @@ local victim <const> = [[
   local n = 0
   function S.wait() n = n + 1 ltask.wait(n) end
   function S.nap(cs) ltask.sleep(cs) return "awake" end
-  -- `later` returns when the service gets `answer`, whose result is the number of requests `later`.
+  -- `later` returns when the service gets the request `answer`, which returns the number of `later` requests.
   local laters = 0
   function S.later()
     laters = laters + 1
@@ -69,7 +69,7 @@ kit.test("kill returns true for a running service, and false for a dead or unkno
   out = { "true\tfalse\tfalse", "false" },
 })
 
-kit.test("kill ends a service whose mailbox is full, and each of several kills returns", {
+kit.test("kill ends a service whose mailbox is full, and every one of several kills returns", {
   services = { victim = victim },
   config = { core = { queue = 4 } },
   main = counting .. [[
@@ -207,7 +207,7 @@ kit.test("answers to a service that has ended are dropped", {
   out = { "10\t0", "10\tstill there" },
 })
 
-kit.test("ids are not reused soon: a late message fails instead of reaching a new service", {
+kit.test("the id of a dead service is not reused soon after: a late message fails, and does not reach a new service", {
   services = { victim = victim },
   main = [[
     local seen, list = {}, {}

@@ -65,8 +65,8 @@ kit.test("with a service in an endless loop, the system ends within the grace an
   end,
 })
 
-t.test("the grace of the boot table limits the end of the system", function()
-  -- On a busy machine one end may take longer, but not each of three.
+t.test("the boot table's grace limits how long the end of the system takes", function()
+  -- On a busy machine, one shutdown may take longer, but not all three.
   local least = math.huge
   for _ = 1, 3 do
     local before = lio.now()
@@ -95,7 +95,7 @@ kit.test("kill of a service in an endless loop returns, and the system ends", {
   out = function(out) t.eq(kit.said(out), { "boolean" }) end,
 })
 
--- Regression: the error that ends a loop was raised once: a pcall in the loop caught it, and the loop continued
+-- Regression: the error that ends a loop was raised only once: a pcall in the loop caught it, and the loop continued
 -- forever.
 kit.test("a service in an endless loop ends with the system, even if it catches every error", {
   services = { looper = looper },

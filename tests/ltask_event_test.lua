@@ -90,7 +90,7 @@ kit.test("for each wait of a blocked service, its senders make at most one syste
     local a = ltask.spawn "blocker"
     local before, written = ltask.call(a, "waits"), 0
     for _ = 1, 100 do
-      -- By then, the service is in its wait again.
+      -- By then, the service is waiting again.
       ltask.sleep(1)
       written = written - writes()
       for i = 1, 1000 do ltask.send(a, "ping", i) end

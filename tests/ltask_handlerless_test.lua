@@ -4,8 +4,8 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Boots a table whose fields are given as the string `config`, in a folder with the files of `services`. The program
--- ends with the exit code that `start` returns.
+-- Boots a system with a configuration table, whose fields are in the string `config`, and with the files of `services`
+-- in a temporary folder. The program ends with the exit code that `start` returns.
 local function boot(config, services)
   local dir = kit.write { services = services }
   return kit.program(string.format(

@@ -1,12 +1,12 @@
--- An I/O service as in programs for ltask. It owns a selector of `bee.select`, in which the service's event descriptor
--- and its sockets are registered with functions as udata. Other services send it the requests accept, connect, recv and
--- send. It is tested in both generations, and as an exclusive service without a service library.
+-- An I/O service like those of programs for ltask. It owns a selector of `bee.select`, in which the service's event
+-- descriptor and its sockets are registered with functions as udata. Other services send it the requests accept,
+-- connect, recv and send. It is tested in both generations, and as an exclusive service without a service library.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
 -- The handlers of the I/O service, in `S`, which identify sockets by integers. A request that would block waits for an
--- event: the selector reports it to the function of the descriptor.
+-- event: the selector calls the descriptor's function with the event.
 local requests <const> = [[
   require "lio"
   local select, socket = require "bee.select", require "bee.socket"
@@ -14,7 +14,7 @@ local requests <const> = [[
   local selector = select.create()
   local S, files, last = {}, {}, 0
 
-  -- Registers a socket and returns its id. The selector's loop calls its function, which wakes requests.
+  -- Registers a socket and returns its id. The selector calls the socket's function, which wakes requests.
   local function enter(fd)
     last = last + 1
     local file = { fd = fd, asked = 0 }

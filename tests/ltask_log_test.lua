@@ -230,7 +230,7 @@ t.test("the number of repetitions is written after a second if no other line fol
       while not io.open(... .. "/go") do ltask.sleep(1) end
       ltask.log.error "later"
     ]] }, worker)
-    -- Reads both lines before the system writes another one.
+    -- Reads both lines before the system writes another line.
     local err = child:line() .. "\n" .. child:line() .. "\n"
     kit.go(dir)
     err = err .. child:all()
@@ -266,7 +266,7 @@ kit.test("tracebacks and errors contain the lines and names of the service libra
       say(text:find("?:", 1, true), text:find("'?'", 1, true))
       return text
     end
-    -- The name depends on the module in which Lua finds the function first.
+    -- The name depends on the module in which Lua first finds the function.
     local text = trace(ltask.spawn, "bad"):gsub("ltask%.root_client%.spawn", "ltask.spawn")
     say((text:match "ltask/root_client%.lua:%d+: in function 'ltask%.spawn'" or "nothing"):gsub("%d+", "N"))
     trace(ltask.call, ltask.spawn "fails", "f")

@@ -27,7 +27,7 @@ kit.test('with full = "wait", every send returns true, even if it waited for spa
   out = { "50\t50" },
 })
 
--- Regression: the send returned nothing, as for a message that had arrived.
+-- Regression: the send returned nothing, as it did after a message had arrived.
 kit.test("a send that waits for space returns false and a message if the receiver dies", {
   services = { dying = [[
     local S = {}

@@ -1,5 +1,5 @@
--- The smallest programs with ltask.bootstrap: one root service and no library. The first one is the example with which
--- the project began, and must print that example's output.
+-- The smallest programs with ltask.bootstrap: one root service and no library. The first program is the example with
+-- which the project began, and must print the output of that example.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -57,7 +57,7 @@ local function folder(program)
   return dir
 end
 
--- Runs a program in a folder with its files. It is ended after `limit` seconds (default: 60).
+-- Runs a program in a folder with its files. The program is ended after `limit` seconds (default: 60).
 local function run(program, limit)
   return t.run(string.format("cd %s && timeout -k 1 %g %s main.lua",
     t.quote(folder(program)), limit or 60, kit.host()))
@@ -96,7 +96,7 @@ local function boot(code)
   return kit.program("local boot = require 'ltask.bootstrap'\nboot.init { worker = 1 }\n" .. code)
 end
 
-t.test("new_service with three arguments raises an error if the source is wrong", function()
+t.test("new_service with three arguments raises an error if the source is missing or invalid", function()
   local r = boot [[
     print(pcall(boot.new_service, "root", "@./there-is-no-such-file.lua", 1))
     print(pcall(boot.new_service, "root", "this is not Lua", 1))
@@ -113,7 +113,7 @@ t.test("new_service with three arguments raises an error if the source is wrong"
   t.eq(r.code, 0)
 end)
 
-t.test("new_service with a chunk name returns false and an error if the source is wrong", function()
+t.test("new_service with a chunk name returns false and an error if the source is invalid", function()
   local r = boot [[
     print(boot.new_service("root", "this is not Lua", "@some-name.lua", 1))
     print(boot.new_service("root", "return", "@some-name.lua", 1))

@@ -31,7 +31,7 @@ local missing <const> = [[
   end
 ]]
 
--- Returns code that prints those of the names that are not functions of the module `name`.
+-- Returns code that prints the elements of `names` that are not functions of the module `name`.
 local function names_of(name, names)
   return string.format("%s say(%q, missing(require %q, %q))\n", missing, name, name, names)
 end
@@ -62,7 +62,7 @@ t.test("ltask.bootstrap has every function, and ltask can pack outside a service
   t.eq(r.out, "ltask.bootstrap\t\nltask\t\n")
 end)
 
-kit.test("the service library has every function, and those of the low-level module", {
+kit.test("the service library has every function, including those of the low-level module", {
   main = names_of("ltask", core .. library) .. names_of("ltask", "") .. [[
     say(type(ltask.log.info), type(ltask.log.error))
     say(rawequal(require "ltask", ltask))

@@ -79,7 +79,7 @@ t.test("the watchdog reports a loop in a service with its own thread, but not a 
 end)
 
 -- Regression: the system ended at once, with exit code 0 and without quit handlers.
-kit.test("if no thread can be started for a service, it dies with a line in the log; the system continues", {
+kit.test("if no thread can be started for a service, the service dies with a line in the log; the system continues", {
   services = { polite = [[
     local S, name = {}, ...
     function S.ping(...) return ... end
@@ -95,7 +95,7 @@ kit.test("if no thread can be started for a service, it dies with a line in the 
     -- Waits until the thread that the system starts last is running.
     while not os.execute(("grep -qs lio-timer /proc/%d/task/*/comm"):format(me)) do ltask.sleep(0) end
     -- The limit leaves space for the stacks of some threads, because the system may start threads while a command runs.
-    -- Under the limit no process can be started, so a process that runs already lifts it: it must be a soft limit.
+    -- Under the limit no process can be started, so an existing process lifts the limit, which must be soft.
     local prlimit = ("prlimit --pid %d --as="):format(me)
     local lift = io.popen("read go && " .. prlimit .. "unlimited:", "w")
     local other = ltask.spawn("polite", "other")

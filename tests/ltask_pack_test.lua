@@ -143,7 +143,7 @@ end)
 -- has found.
 local BORDERS <const> = _VERSION == "Lua 5.4"
 
-t.test("holes in an array and its length are kept", function()
+t.test("the holes and the length of an array are kept", function()
   for _, value in ipairs { { 1, nil, 3 }, { nil, nil, nil, 4, nil, 6 } } do
     local got = travel(value)
     t.eq(got, value)
@@ -211,7 +211,7 @@ t.test("references between many tables are kept", function()
   end
 end)
 
--- Returns a chain of `depth` tables, of which each is the value at `key` of the previous one.
+-- Returns a chain of `depth` tables, in which each table is the value at `key` in the previous table.
 local function chain(depth, key)
   local inner = { last = true }
   for _ = 2, depth do inner = { [key] = inner } end
@@ -293,7 +293,7 @@ t.test("the error for a value that cannot be packed names its type", function()
   t.eq(travel { 1, { 2 } }, { 1, { 2 } })
 end)
 
-t.test("errors name wrong arguments", function()
+t.test("errors name invalid arguments", function()
   t.raises("bad argument #1", function() unpack(1, 2) end)
   t.raises("bad argument #1", function() unpack({}) end)
   t.raises("bad argument #1", function() unpack_remove "abc" end)

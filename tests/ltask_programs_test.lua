@@ -5,8 +5,8 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- Boots a table whose fields are given as the string `config`, in a folder with the files of `services`. The program
--- ignores the result of `start`.
+-- Boots a system with a configuration table, whose fields are in the string `config`, and with the files of `services`
+-- in a temporary folder. The program ignores the result of `start`.
 local function run(worker, config, services)
   local dir = kit.write { services = services }
   return kit.program(string.format([[
@@ -186,8 +186,8 @@ local function with(...)
   return list
 end
 
--- Returns the lines without those that the killed user service prints when it ends, which may be anywhere after its
--- first line, and a list of the removed lines.
+-- Removes the lines that the killed user service prints when it ends, which may be anywhere after its first line.
+-- Returns the other lines and a list of the removed lines.
 local function without_killed(lines)
   local kept, begun, killed = {}, false, {}
   for _, line in ipairs(lines) do
@@ -212,7 +212,7 @@ end
 -- First generation --------------------------------------------------------------------------------
 
 local first_generation <const> = [[
-  -- request(): `select` returns the responses in the order in which they arrive, with errors.
+  -- `request:select()` returns the responses, including errors, in the order in which they arrive.
   local answers = {}
   local request = ltask.request { user, "held", "slow", n = 4 }
   request:add { user, "held", "quick" }

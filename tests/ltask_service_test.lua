@@ -319,7 +319,7 @@ kit.test("a unique service has the worker, the label and the source that its tab
   out = { "first\t0", "argument\tsecond\t0", "true\ttrue" },
 })
 
--- Regression: the module counted as being loaded forever, and each later `require` of it waited.
+-- Regression: the module remained marked as being loaded, so each later `require` of the module waited forever.
 kit.test("if the coroutine that loads a module is killed, the module can be required again", {
   main = [[
     local task = require "lio.task"

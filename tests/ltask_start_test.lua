@@ -1,4 +1,4 @@
--- ltask.start: both generations of its table, the errors for a wrong table, and the built-in services.
+-- ltask.start: both generations of its table, the errors for an invalid table, and the built-in services.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -14,8 +14,8 @@ local main <const> = [[
   return S
 ]]
 
--- Boots the table that the string `config` describes, in the folder `dir` with the files of `services`. `entry` is an
--- expression for the function that boots it (default: `start`).
+-- Boots a system with the table that the string `config` contains, and with the files of `services` in the folder
+-- `dir`. `entry` is a Lua expression for the boot function (default: `require 'ltask.start'`).
 local function boot(config, services, entry)
   local dir = kit.write { services = services or { main = main } }
   local r = kit.program(string.format("local dir = %q\nlocal config = %s\n%s(config)\n",
@@ -183,7 +183,7 @@ t.test("a built-in service needs no file", function()
   t.eq(r.out, "main\n")
 end)
 
-t.test("a wrong table raises an error that names the mistake, before a service runs", function()
+t.test("an invalid table raises an error that names the mistake, before a service runs", function()
   for _, case in ipairs {
     { "5", "table" }, { "nil", "table" }, { "{}", "bootstrap" }, { "{ bootstrap = 5 }", "bootstrap" },
     { "{ bootstrap = { {} } }", "name" }, { "{ bootstrap = { { name = 5 } } }", "name" },

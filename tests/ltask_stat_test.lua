@@ -76,7 +76,7 @@ kit.test("the statistics count received messages, resumes of the service, and cr
   out = { "true\ttrue", "true\ttrue", "true", "true\ttrue" },
 })
 
-kit.test("queue is the number of waiting messages, and queue_max is its maximum", {
+kit.test("queue is the number of waiting messages, and queue_max is the maximum of queue", {
   services = { worker = worker },
   main = [[
     local dir = ...

@@ -66,7 +66,7 @@ kit.test("the request tasks lists a service's tasks with their waits and the lin
   end,
 })
 
-kit.test("a handler with the name tasks takes precedence for call, but not for syscall", {
+kit.test("a handler named tasks takes precedence for call, but not for syscall", {
   services = { own = "return { tasks = function(...) return 'mine', ... end }" },
   main = [[
     local a = ltask.spawn "own"

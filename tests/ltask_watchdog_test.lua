@@ -4,8 +4,8 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- `spin(path, who)` sends "begun" to `who`, if given, and loops until the file `path` exists. The loop is on lines 5 to
--- 11.
+-- `spin(path, who)` sends "begun" to `who` (optional), and loops until the file `path` exists. The loop is on lines 5
+-- to 11.
 local spinner <const> = [[
   local S = {}
   function S.spin(path, who)

@@ -38,7 +38,7 @@ netkit.test("address returns a listener's address; with port 0 the system choose
   exchange(l, "127.0.0.1", port)
 end)
 
-netkit.test("IPv6 works as IPv4 does, and :: takes both unless v6only is set", function()
+netkit.test("IPv6 works as IPv4 does, and :: accepts both unless v6only is set", function()
   local l <close> = t.ok(net.listen("::1", 0))
   local ip, port, family = l:address()
   t.eq({ ip, family }, { "::1", "inet6" })
@@ -76,7 +76,7 @@ netkit.test("listen on a port in use returns false and a message; with reuseport
   t.ok(two)
 end)
 
-netkit.test("listen resolves a host name; if the name cannot be resolved, it returns false and a message", function()
+netkit.test("listen resolves a host name, or returns false and a message if this fails", function()
   local l <close> = t.ok(net.listen("localhost", 0))
   local _, port = l:address()
   exchange(l, "localhost", port)
@@ -264,7 +264,7 @@ t.test("a server without free descriptors uses little CPU, logs one line, and se
   t.eq(child:close(), 0)
 end)
 
-t.test("listen accepts a socket that bind has opened; the error for a wrong argument names it", function()
+t.test("listen accepts a socket that bind has opened; the error for an invalid argument names it", function()
   local s = assert(net.bind("127.0.0.1", 0))
   local _, port = s:info "socket":value()
   local taken, message, code = net.bind("127.0.0.1", port)

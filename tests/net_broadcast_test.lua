@@ -27,7 +27,7 @@ local function test(name, f)
   t.test(name, function() loop.run(f) end)
 end
 
-test("every connection gets the message, even while nothing is read", function()
+test("every connection gets the message, even if its peer does not read", function()
   local near, far = pairs_of(20)
   t.eq({ net.broadcast(near, "one\n") }, { 20 })
   t.eq({ net.broadcast(near, "two\n") }, { 20 })
@@ -96,7 +96,7 @@ test("a peer that does not read uses at most the limit, and gets whole messages"
   end
   while read < 2000 do loop.wait(near) end
   t.ok(full > 0 and taken > 0, full .. " " .. taken)
-  -- The second peer gets exactly the messages that were not reported as full, each of them whole.
+  -- The second peer gets exactly the messages that were not reported as full, and each message is whole.
   loop.fork(function() near[2]:send "end\n" end)
   local got = 0
   while true do
@@ -165,7 +165,7 @@ test("all connections share one copy of a message", function()
   close(near, far)
 end)
 
-test("a wrong connection, message or limit raises, and nothing is sent", function()
+test("an invalid connection, message or limit raises, and nothing is sent", function()
   local near, far = pairs_of(1)
   local function refused(...)
     local ok, message = pcall(net.broadcast, ...)

@@ -47,7 +47,7 @@ netkit.test("an unresolvable name returns false and a message, and other tasks r
   t.ok(ticks > 1, "other tasks ran " .. ticks .. " times")
 end)
 
-netkit.test("names that the resolver refuses are failures, not errors", function()
+netkit.test("for a name that the resolver refuses, connect fails and does not raise", function()
   for _, name in ipairs { "", " ", "a b", "a\0b", "\255\254", ("x"):rep(300), "1.2.3.4.5" } do
     local ok, _, code = net.connect(name, 80)
     t.eq({ ok, code }, { false, "unresolved" }, t.show(name))
@@ -61,7 +61,7 @@ netkit.test("connect to an address without a route or a family returns false and
   t.ok(code)
 end)
 
-netkit.test("localhost: ::1 refuses, 127.0.0.1 listens, and the connection is made at once", function()
+netkit.test("localhost: if ::1 refuses and 127.0.0.1 listens, connect succeeds at once", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   -- The attempt for the second address starts after 0.25 s, or as soon as the first attempt fails. A busy machine may
@@ -77,7 +77,7 @@ netkit.test("localhost: ::1 refuses, 127.0.0.1 listens, and the connection is ma
   t.ok(fastest < 0.2, "each connect waited before it tried the second address")
 end)
 
-netkit.test("localhost: 127.0.0.1 refuses, ::1 listens, and the connection is made at once", function()
+netkit.test("localhost: if 127.0.0.1 refuses and ::1 listens, connect succeeds at once", function()
   local l <close> = t.ok(net.listen("::1", 0))
   local _, port = l:address()
   local c, message = net.connect("localhost", port)
@@ -278,7 +278,7 @@ end)
 
 -- Regression: connect and listen raised instead of returning false and a message, blocked the thread and leaked the
 -- socket.
-netkit.test("if a name cannot be resolved the call fails, blocks no thread and leaves no socket open", function()
+netkit.test("if a name cannot be resolved, the call fails, blocks no thread, and leaves no socket open", function()
   local before, ticks = select(2, t.descriptors()), 0
   local ticking = loop.fork(function() while true do loop.sleep(0) ticks = ticks + 1 end end)
   for _, call in ipairs { net.connect, net.listen } do

@@ -8,7 +8,8 @@ local net = require "lio.net"
 local drivers = require "lio.net.driver"
 local socket = require "lio.socket"
 
--- Returns a scheduler with only the required functions, a function that runs it, and one that makes a wait raise.
+-- Returns a scheduler with only the required functions, a function that runs it, and a function that makes a wait raise
+-- an error.
 local function tiny_scheduler()
   local ready, waiting, raising = {}, {}, {}
   local sched = {}

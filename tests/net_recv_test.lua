@@ -85,7 +85,7 @@ netkit.pair_test("the limit of a line is exact: CR and LF do not count", functio
   t.eq(b:recv("line", 6), "123456")
 end)
 
-netkit.pair_test("a line is too long as soon as its end cannot be within the limit", function(a, b)
+netkit.pair_test("a line is too long as soon as its end can no longer be within the limit", function(a, b)
   local got = netkit.promise(function() return b:recv("line", 3) end)
   drip(a, "abc")
   drip(a, "\r")
@@ -190,7 +190,7 @@ netkit.pair_test("after a timeout the received bytes stay buffered, and the conn
   t.eq(got(), "no limit now")
 end)
 
-netkit.pair_test("a reset is an error with a message, not an end", function(a, b)
+netkit.pair_test("a reset is an error with a message, not the end of the stream", function(a, b)
   a:option("linger", 0)
   b:send "unread"
   netkit.settle()
@@ -216,11 +216,12 @@ netkit.pair_test("receivers of one connection are served in the order of their c
   t.eq(seen, { "1aa", "2bb", "3cc", "4dd" })
 end)
 
-netkit.pair_test("a receiver that starts after another one was woken does not overtake it", function(a, b)
+netkit.pair_test("a receiver that starts after another receiver was woken does not overtake it", function(a, b)
   local first = netkit.promise(function() return b:recv(2) end)
   netkit.settle()
   a:send "1122"
-  -- The second receiver runs in the round in which the first one's wakeup is queued, and so before the first one runs.
+  -- The second receiver runs in the round in which the first receiver's wakeup is queued, and so before the first
+  -- receiver runs.
   local second = netkit.promise(function() return b:recv(2) end)
   t.eq(first(), "11")
   t.eq(second(), "22")
@@ -250,7 +251,7 @@ netkit.pair_test("a receiver killed between its wakeup and its run loses no byte
   t.eq(second(), "kept")
 end)
 
-netkit.pair_test("wait_readable queues with receivers, in order", function(a, b)
+netkit.pair_test("wait_readable and receivers share one queue, in the order of the calls", function(a, b)
   local seen = {}
   local function note(name, f)
     return netkit.promise(function()
@@ -271,7 +272,7 @@ netkit.pair_test("wait_readable queues with receivers, in order", function(a, b)
   t.eq(seen, { "first aa", "readable true", "second bb", "readable true", "third cc" })
 end)
 
-netkit.pair_test("a time limit that is set while a receiver waits counts from the next wait", function(a, b)
+netkit.pair_test("a time limit that is set while a receiver waits applies from the next wait", function(a, b)
   local waiting = netkit.promise(function() return b:recv(2) end)
   netkit.settle()
   b:timeout(0.01)

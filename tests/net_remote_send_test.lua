@@ -1,5 +1,5 @@
--- Bytes that `net.remote` sends from the caller's own thread: their order relative to bytes of requests, the results of
--- failures, and that they cost the loop's service nothing. Each test boots a system.
+-- Bytes that `net.remote` sends from the caller's own thread: their order relative to the bytes in requests, the
+-- results of failures, and that they cause no work in the loop's service. Each test boots a system.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -28,7 +28,7 @@ local function remotely(name, body, out, services)
   kit.test(name, { main = head .. body, out = out, services = services })
 end
 
-remotely("small messages cost the loop's service nothing", [[
+remotely("small messages cause no work in the loop's service", [[
   local function messages() return ltask.call(1, "stat")[io].messages end
   local before = messages()
   for i = 1, 30 do assert(a:send("message ", i, "\n")) end

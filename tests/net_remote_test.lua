@@ -150,7 +150,7 @@ same("if several sends are pending, only the sends whose bytes were sent succeed
   say(ok, b:recv(5))
 ]], { "true", "nil\ttimeout\ttrue\ttimeout", "nil\tsmall" })
 
-remotely("a close ends the sends that are queued behind another one", [[
+remotely("a close ends the sends that are queued behind another send", [[
   local a, b = pair()
   local first = later(a.send, a, ("x"):rep(50000000))
   settle()
@@ -306,7 +306,7 @@ remotely("misuse that the service detects is raised at the line of the call", [[
   "false\tstring\tbad argument #1 to 'accept' (listener expected, got lio.remote connection)",
 })
 
-remotely("a burst of small messages costs few requests", [[
+remotely("a burst of small messages needs few requests", [[
   local a, b = pair()
   local function messages() return ltask.call(1, "stat")[io].messages end
   local lines = {}
@@ -443,7 +443,7 @@ remotely("a socket of the calling service becomes a connection, or a listener", 
   say(e:recv())
 ]], { "through", "accepted" })
 
-same("bytes that are put back are received before the others", [[
+same("bytes that are put back are received before other bytes", [[
   local a, b = pair()
   a:send "one\ntwo\n"
   local line = b:recv "line"
@@ -460,7 +460,7 @@ same("bytes that are put back are received before the others", [[
   say(b:recv())
 ]], { "true\ttrue\tone\ttwo", "three four", "5", "nil\tclosed\tnil\tclosed" })
 
-remotely("bytes that are put back while another task receives are received after it", [[
+remotely("bytes that are put back while another task receives are returned by the next recv", [[
   local a, b = pair()
   local first = later(b.recv, b)
   settle()
@@ -526,7 +526,7 @@ remotely("sends of other tasks do not interrupt the pieces of an open file", [[
   os.remove(path)
 ]], { "true\tbehind\ttrue\ttrue", "true\ton" })
 
-remotely("a failure in the middle of an open file has the number of bytes that were sent", [[
+remotely("if sending an open file fails in the middle, sendfile returns the number of sent bytes", [[
   local path = os.tmpname()
   local f <close> = require "io".open(path, "w+b")
   f:write(("f"):rep(20 * 1024 * 1024))
@@ -560,7 +560,7 @@ remotely("a call or method that needs a loop raises", [[
   "false\tstring\thttp.new: option 'net' must be an instance of lio.net, got a table",
 })
 
-remotely("the servers of net.serve take the connections and listeners of the calls", [[
+remotely("a server of net.serve accepts connections and listeners that other calls return", [[
   local server = net.serve(nil, function(c) c:send "served" end)
   raises(server.admit, server, {})
   raises(server.release, server, "x")

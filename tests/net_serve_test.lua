@@ -91,7 +91,7 @@ netkit.test("max_connections connections are handled at once; further connection
   t.ok(stop)
 end)
 
-netkit.test("if a handler is killed its connection is closed, and the next connection is handled", function()
+netkit.test("if a handler is killed, its connection is closed, and the next connection is handled", function()
   local handlers = {}
   local server, port, stop <close> = serving(function(c)
     handlers[#handlers + 1] = loop.running()

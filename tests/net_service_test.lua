@@ -174,7 +174,7 @@ both("any service may accept from a listener, and owns the connections that it a
   say(select(4, ltask.call(other, "call", io, "recv", b)))
   ltask.call(io, "send", a, "for me")
   say(ltask.call(io, "recv", b))
-  -- After `give` the handle is not the former owner's: when the former owner's end is detected, the handle stays open.
+  -- After `give` the former owner no longer owns the handle, so the end of that owner does not close the handle.
   ltask.call(other, "call", io, "connect", "127.0.0.1", port)
   local its = ltask.call(io, "accept", l)
   ltask.kill(other)
@@ -183,7 +183,7 @@ both("any service may accept from a listener, and owns the connections that it a
   say(ltask.call(io, "recv", b))
 ]], { "denied", "for the other", "true", "denied", "for me", "nil", "still" })
 
--- The ways in which a service ends, and the call that causes it.
+-- The ways in which a service can end, each with the call that causes it.
 for how, stop in pairs {
   ["is killed"] = "ltask.kill(other)",
   ["quits"] = "ltask.send(other, 'stop')",
@@ -250,7 +250,7 @@ both("a connect ends when the service that requested it ends", [[
   say(eventually(function() return descriptors() == before end))
 ]], { "1", "true" })
 
-both("requests of a loop's own script are answered, and it ends when its tasks have ended", [[
+both("a service with a script answers requests, and ends when the script's tasks have ended", [[
   local dir = ...
   local f = require "io".open(dir .. "/script.lua", "w")
   f:write [=[

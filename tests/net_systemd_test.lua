@@ -45,7 +45,7 @@ local function child(source, env)
   return kit.lines(r.out)
 end
 
-t.test("the list has the sockets and their names, without other files; children do not inherit them", function()
+t.test("the list has the sockets and their names, but no other files; children do not inherit the sockets", function()
   t.eq(child([[
     say(flags(3) & CLOEXEC, flags(5) & CLOEXEC)
     local list = lio.systemd()

@@ -181,7 +181,7 @@ two_loops("without a receiving function the transfer returns a handle that the s
   out = { "integer\ttwo", "three", "four", "nil" },
 })
 
-two_loops("if a transfer fails the caller keeps the connection, and no descriptor is left open", {
+two_loops("if a transfer fails, the caller keeps the connection, and no descriptor is left open", {
   services = { plain = "return {}" },
   left = [[
     local a, b = pair()
@@ -226,7 +226,7 @@ two_loops("an error in the receiving function is logged, and the connection is c
   err = "error in the receiver of a connection: .*no taste",
 })
 
-two_loops("if the target dies no descriptor is left open in either service", {
+two_loops("if the target dies, no descriptor is left open in either service", {
   left = [[
     local before = descriptors()
     local io = ltask.spawn "lio"

@@ -1,9 +1,9 @@
--- Every call that takes a table of options refuses unknown names and wrong values, with the caller's line.
+-- Every call that takes a table of options refuses unknown names and invalid values; the error has the caller's line.
 
 local t = require "tests.kit"
-local bee_select = require "bee.select"
 local http = require "lio.http.client"
-local lio = require "lio"
+local lio = require "lio" -- also makes `bee.select` loadable in a stock Lua
+local bee_select = require "bee.select"
 local loop = require "lio.loop"
 local net = require "lio.net"
 local socket = require "lio.socket"
@@ -21,7 +21,7 @@ end
 local app = web.new()
 
 -- Regression: `app:run(8080, { worker = 4 })` raised no error and used only one core.
-t.test("an option with a wrong name is refused, and the error suggests the nearest name", function()
+t.test("an option with an unknown name is refused, and the error suggests the nearest name", function()
   raises_here("app:run: option 'worker' is unknown (did you mean 'workers'?)",
     function() app:run(0, { worker = 4 }) end)
   raises_here("app:listen: option 'backlock' is unknown (did you mean 'backlog'?)",
@@ -71,7 +71,7 @@ t.test("an address without a path, or an address that is given twice, is refused
     function() app:listen("127.0.0.1:0", { addr = "0.0.0.0" }) end)
 end)
 
-t.test("the error for a wrong value describes valid values", function()
+t.test("the error for an invalid value describes the valid values", function()
   local seconds = "net.connect: option 'timeout' must be a positive number of seconds, got "
   raises_here(seconds .. '"5"', function() net.connect("127.0.0.1", 9, { timeout = "5" }) end)
   raises_here(seconds .. "0", function() net.connect("127.0.0.1", 9, { timeout = 0 }) end)
@@ -137,7 +137,7 @@ t.test("a value that cannot be sent is an error that names the option", function
   end)
 end)
 
-t.test("a value that is not a table of options is a wrong argument", function()
+t.test("a value that is not a table of options is an invalid argument", function()
   raises_here("bad argument #3 to 'connect' (table of options expected, got number)",
     function() net.connect("127.0.0.1", 9, 5) end)
   raises_here("bad argument #2 to 'run' (table of options expected, got number)",
@@ -161,7 +161,7 @@ t.test("the error has the caller's line, even in a task, inside pcall, and in a 
   t.eq(message:match ":%d+: net%.connect: ", (":%d: net.connect: "):format(line), message)
 end)
 
--- Regression: connect refused the family, which follows the address and the port, as a wrong table of options.
+-- Regression: connect refused the family, which follows the address and the port, as an invalid table of options.
 t.test("the results of listener:address() can be passed to connect", function()
   loop.run(function()
     local listener <close> = t.ok(net.listen("127.0.0.1", 0))
@@ -206,7 +206,7 @@ t.test("a float without a fraction is an integer option", function()
   net.serve(nil, print, { max_connections = 1e4 }):stop()
 end)
 
-t.test("a wrong default of a client is refused like an option", function()
+t.test("an invalid default of a client is refused like an option", function()
   local before <const> = http.defaults.max_header
   http.defaults.max_header = math.huge
   local ok, message = pcall(http.new)

@@ -106,7 +106,7 @@ t.test("the methods of each kind of object panic", function()
   end)
 end, { leaks = true })
 
--- In exchange `n`, the call number `n` of a bound function panics.
+-- In exchange `n`, the `n`th call of a bound function panics.
 t.test("any step of a server's work may panic", function()
   local socket, lio = require "lio.socket", require "lio"
   local loop, web, net = require "lio.loop", require "lio.webserver", require "lio.net"

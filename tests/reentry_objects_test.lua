@@ -17,7 +17,7 @@ local stream = require "lio.stream"
 local close, connection = reentry.close, reentry.connection
 local with_finalizer = reentry.with_finalizer
 
--- Returns a function that calls `f` when it is called for the first time, and later does nothing.
+-- Returns a function that calls `f` the first time it is called, and does nothing later.
 local function once(f)
   local called
   return function()
@@ -27,7 +27,7 @@ local function once(f)
   end
 end
 
--- Returns `length` bytes: every five bytes are their own number, so lost or repeated bytes are detected.
+-- Returns `length` bytes: groups of five digits, numbered from 1, so that lost or repeated bytes are detected.
 local function pattern(length)
   local parts = {}
   for i = 1, length // 5 do parts[i] = ("%05d"):format(i) end

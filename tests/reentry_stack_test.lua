@@ -1,6 +1,6 @@
 -- A finalizer that runs while a native call allocates may change each value of the call through the debug library:
--- arguments, pushed results and temporary values. The call then fails or continues: it uses no value as another type,
--- sets no metatable for a type of Lua, and uses no freed memory (`make sanitize ONLY=reentry`).
+-- arguments, pushed results and temporary values. The call then fails or continues: it does not use a value as another
+-- type, set a metatable for a Lua type, or use freed memory (`make sanitize ONLY=reentry`).
 
 local t = require "tests.kit"
 local reentry = require "tests.kit.reentry"
@@ -106,7 +106,7 @@ end)
 
 -- `http.serve` keeps the dispatcher, the server with its callbacks, the keys of responses, the request and the response
 -- at fixed indexes of its stack.
-t.test("http.serve uses no replaced value of its stack as another type", function()
+t.test("http.serve does not use a replaced value on its stack as another type", function()
   for _, value in ipairs { false, 0 / 0, "text", tostring, {}, io.stdout } do
     for index = 1, 16 do
       local server, close = reentry.server(http.routes(), ("GET / HTTP/1.1\r\nHost: a\r\n\r\n"):rep(5))
@@ -121,7 +121,7 @@ t.test("http.serve uses no replaced value of its stack as another type", functio
   end
 end, { leaks = true })
 
-t.test("http.serve uses no user value of a server or a dispatcher as another type", function()
+t.test("http.serve does not use a replaced user value of a server or a dispatcher as another type", function()
   for _, value in ipairs { false, 0 / 0, "text", tostring, {}, io.stdout } do
     for index = 1, 12 do
       local server, close = reentry.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -50,7 +50,7 @@ t.test("with 1000 partial reads of lio's sockets, epoll_ctl is called only to ad
   t.eq(counts.epoll_ctl, 10)
 end)
 
-t.test("each short read costs one wait and one recv, and no other call", function()
+t.test("each short read needs one wait and one recv, and no other call", function()
   local counts = count("all", [[
     local a, b = socket.pair()
     sel:event_add(b, 1, b)
@@ -69,7 +69,7 @@ t.test("each short read costs one wait and one recv, and no other call", functio
   t.ok((counts.epoll_ctl or 0) < 5)
 end)
 
-t.test("a handler that reads nothing from lio's sockets costs no epoll_ctl", function()
+t.test("if a handler reads nothing from lio's sockets, epoll_ctl is not called", function()
   local counts = count("epoll_ctl", [[
     local a, b = socket.pair()
     sel:event_add(b, 3, b)
@@ -81,7 +81,7 @@ t.test("a handler that reads nothing from lio's sockets costs no epoll_ctl", fun
   t.eq(counts.epoll_ctl, 1)
 end)
 
-t.test("changing the interest of a TCP socket costs no epoll_ctl", function()
+t.test("changing the interest of a TCP socket does not call epoll_ctl", function()
   local counts = count("epoll_ctl", [[
     local listener = socket.create "tcp"
     listener:bind("127.0.0.1", 0)

@@ -68,7 +68,7 @@ t.test("the object, its handle and its number are one registration", function()
   a:close() b:close()
 end)
 
-t.test("a socket that is registered by its handle is not reported after it was read empty", function()
+t.test("a socket that is registered by its handle is not reported after all its data was read", function()
   local a, b = socket.pair()
   local sel <close> = lio.create()
   sel:event_add(b:handle(), READ, "b")

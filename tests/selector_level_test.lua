@@ -140,7 +140,7 @@ t.test("the end of a stream that arrives after the last bytes is a separate even
   a:close() b:close()
 end)
 
-t.test("a full socket is not reported for writing until it has room, and then at each wait", function()
+t.test("a full socket is not reported for writing until it has space, and then at each wait", function()
   for _, make in ipairs { socket.pair, loopback.tcp } do
     local a, b = make()
     local sel <close> = lio.create()

@@ -130,7 +130,7 @@ t.test("a socket that reuses a closed socket's number within a batch does not ge
   t.eq(events(sel, 5).successor, READ)
 end)
 
-t.test("a foreign number that is closed, reused and added again gets no event of the closed descriptor", function()
+t.test("a foreign number that is closed, reused and added again gets no event for the closed descriptor", function()
   local sel <close> = lio.create()
   local one, a = loopback.foreign()
   local two, b = loopback.foreign()

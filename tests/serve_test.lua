@@ -1,4 +1,4 @@
--- `lio serve DIR`: the served files, the output, the options, and the errors for wrong options. The tests always run
+-- `lio serve DIR`: the served files, the output, the options, and the errors for invalid options. The tests always run
 -- the executable `lio`, even if another host runs this suite; examples/static.lua runs in the host of the suite.
 
 local t = require "tests.kit"
@@ -70,7 +70,7 @@ local function fails(words, message)
   t.ok(not r.err:find("traceback", 1, true), r.err)
 end
 
-t.test("a wrong argument causes a one-line error message", function()
+t.test("an invalid argument causes a one-line error message", function()
   fails("", "the folder is missing\nusage: lio serve DIR")
   fails("/none/such --port 0", "cannot serve '/none/such': No such file or directory\n")
   fails(folder .. "/index.html --port 0", "cannot serve '" .. site .. "/index.html': Not a directory\n")

@@ -3,7 +3,7 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 
-kit.test("wrong arguments of fork, sleep, timeout, wakeup and init raise at the caller's line", {
+kit.test("invalid arguments of fork, sleep, timeout, wakeup and init raise at the caller's line", {
   main = [[
     local nan = 0 / 0
     local function try(f, ...)
@@ -238,7 +238,7 @@ kit.test("killthread closes a coroutine, given as object, session or name; the c
   },
 })
 
-kit.test("term ends the calls that wait for a service, and drops responses to it", {
+kit.test("term ends the calls that wait for a service, and drops the responses for this service", {
   services = { slave = [[
     local answer
     function CMD.hang() skynet.sleep(1000000) end

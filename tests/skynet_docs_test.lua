@@ -84,7 +84,7 @@ t.test("the manual lists the debug commands that the code has", function()
   t.eq(named, code)
 end)
 
-t.test("the manual lists the trace events that the code has", function()
+t.test("the manual lists the trace events that the code logs", function()
   local code = {}
   for _, file in ipairs { "trace", "task", "message", "protocol" } do
     local text = read_file(t.root .. "lualib/skynet/" .. file .. ".lua")

@@ -161,7 +161,7 @@ kit.test("a protocol may have its own functions for packing, and its messages ma
   end,
 })
 
-kit.test("register_protocol refuses wrong fields", {
+kit.test("register_protocol refuses invalid fields", {
   main = [[
     local function try(class) say(select(2, pcall(skynet.register_protocol, class))) end
     try(nil)
@@ -326,7 +326,7 @@ kit.test("context returns session and address; ret works in nested coroutines; a
   end,
 })
 
-kit.test("a request is answered once, in nested coroutines of the handler or outside of them", {
+kit.test("a request is answered only once, in nested coroutines of the handler or outside of them", {
   services = { deep = kit.text_protocol .. [[
     -- Runs `f` in a coroutine inside another coroutine. Returns its results.
     local function inside(f, ...)
@@ -462,7 +462,7 @@ kit.test("if packing an answer raises an error, the handler may answer again", {
   end,
 })
 
-kit.test("send waits until a full mailbox has room, and no message is lost", {
+kit.test("send waits until a full mailbox has space, and no message is lost", {
   services = {
     slow = [[
       local count = 0

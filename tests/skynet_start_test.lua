@@ -64,7 +64,7 @@ code 0
 ]])
 end)
 
-t.test("a wrong configuration raises before the system boots", function()
+t.test("an invalid configuration raises before the system boots", function()
   local r = kit.program [[
     local start = require "skynet.start"
     for _, config in ipairs {

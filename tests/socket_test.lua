@@ -52,7 +52,7 @@ t.test("info returns both addresses, and both sides agree on them", function()
   a:close() b:close()
 end)
 
-t.test("recv returns at most the requested number of bytes, and later calls return the others", function()
+t.test("recv returns at most the requested number of bytes, and later calls return the rest", function()
   local a, b = loopback.tcp()
   a:send "0123456789"
   loopback.await(b)

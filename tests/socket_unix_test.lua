@@ -4,7 +4,7 @@ local t = require "tests.kit"
 local socket = require "lio.socket"
 local loopback = require "tests.kit.loopback"
 
--- Exchanges data through a listener at `path`. The client connects to the string and then to an endpoint.
+-- Exchanges data through a listener at `path`. The client connects to the path as a string, and then to an endpoint.
 local function converses(path)
   local listener <close> = socket.create "unix"
   t.eq({ listener:bind(path) }, { true })

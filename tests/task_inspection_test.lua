@@ -70,7 +70,7 @@ netkit.test("the running task's traceback begins with the calling coroutine, bef
   end
 end)
 
-netkit.test("the age of a task counts from its fork; the list begins with the oldest task", function()
+netkit.test("the age of a task is measured from its fork; the list begins with the oldest task", function()
   local first = loop.fork(function() loop.wait "age" end)
   loop.sleep(0.002)
   local second = loop.fork(function() nested(1, function() loop.wait "age 2" end) end)

@@ -91,7 +91,7 @@ lost_test("an orphaned task's coroutines are closed from the innermost out, and 
   t.eq(closed, { 0, 1, 2, 3 })
 end)
 
-lost_test("a reference to the token in a table, an upvalue, the registry or a task keeps its task", function()
+lost_test("a task is not orphaned if a table, an upvalue, the registry or a task refers to its token", function()
   local weak = setmetatable({}, { __mode = "v" })
   local in_table, woken = {}, 0
   local function wait_for(name)
@@ -131,7 +131,7 @@ lost_test("a reference to the token in a table, an upvalue, the registry or a ta
   t.eq(#reports, 0)
 end)
 
-lost_test("a reference in a weak table does not count", function()
+lost_test("a reference in a weak table does not prevent the report", function()
   local weak = setmetatable({}, { __mode = "kv" })
   loop.fork(function()
     local token = {}

@@ -106,8 +106,8 @@ t.test("a forked coroutine that the program resumes first is skipped", function(
   local on_error = task.on_error
   task.on_error = function(message) problem = message end
   local co = task.fork(function() runs = runs + 1 end)
-  -- The core reaches `nested` in its queue while `nested` runs. Because of the argument of `run_ready`, its stack
-  -- resembles the stack of a coroutine that has not started.
+  -- The core reaches `nested` in its queue while `nested` runs. Because of the argument of `run_ready`, the stack of
+  -- `nested` resembles that of a coroutine that has not started.
   local nested = task.fork(function() runs = runs + 1 task.run_ready(1) end)
   t.eq(coroutine.resume(co), true)
   t.eq({ coroutine.resume(nested) }, { true })

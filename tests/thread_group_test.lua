@@ -291,7 +291,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Misuse, and callers that are killed
 
-netkit.test("the errors of all, race and timeout name the wrong argument", function()
+netkit.test("the errors of all, race and timeout name the invalid argument", function()
   t.raises("bad argument #1 to 'thread.all'", thread.all)
   t.raises("bad argument #1 to 'thread.all'", thread.all, 5)
   t.raises("'thread.all'", thread.all, { pack, 5 })
@@ -304,7 +304,7 @@ netkit.test("the errors of all, race and timeout name the wrong argument", funct
   t.raises("bad argument #2 to 'thread.timeout'", thread.timeout, 1, 5)
 end)
 
-netkit.test("a call of all or race with a wrong argument starts no thread", function()
+netkit.test("a call of all or race with an invalid argument starts no thread", function()
   local started = 0
   local function start() started = started + 1 end
   t.raises("'thread.all'", thread.all, { start, 5 })

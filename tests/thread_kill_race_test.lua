@@ -1,5 +1,5 @@
 -- lio.thread: threads that are killed after their wakeup and before they run, so that another thread must get their
--- results; and threads that are killed with a tree of descendants, of which no task, timer or descriptor may be left.
+-- results; and threads that are killed with a tree of descendants, which must leave no task, timer or descriptor.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -98,7 +98,7 @@ netkit.test("if the caller of timeout is killed after the timeout and before it 
       loop.wait "for ever"
     end)
   end)
-  -- This timer is set after the timer of `timeout`, so it fires after it, in the same round or later.
+  -- This timer is set after the timer of `timeout`, so it fires after that timer, in the same round or later.
   loop.timeout(0, function() thread.kill(caller) end)
   t.ok(thread.wait(caller) ~= nil)
   t.eq(ended, 1)

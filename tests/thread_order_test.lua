@@ -1,5 +1,5 @@
 -- lio.thread: which of several waiting tasks gets the result of a thread: the first task that runs. A task that the
--- thread's end has woken gets it even if the parent ends first. If a waiting task ends, the result is not lost.
+-- thread's end has woken gets the result even if the parent ends first. If a waiting task ends, the result is not lost.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"

@@ -164,7 +164,7 @@ netkit.test("a killed child that was queued does not run", function()
   t.eq(seen, {})
 end)
 
-netkit.test("the handles of a closed scope distinguish killed threads from those that had ended", function()
+netkit.test("the handles of a closed scope distinguish killed threads from threads that had already ended", function()
   local living, ended, failed
   do
     local scope <close> = thread.scope()

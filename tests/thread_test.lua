@@ -70,7 +70,7 @@ netkit.test("a woken task does not run inside the waker, even if the waker is a 
   t.eq(seen, { "waker goes on", "woken" })
 end)
 
-netkit.test("a task that waits for a thread runs in its turn, not while the thread ends", function()
+netkit.test("a task that waits for a thread is queued, and does not run while the thread ends", function()
   local seen = {}
   local child = thread.spawn(function()
     local _ <close> = setmetatable({}, { __close = function() seen[#seen + 1] = "end" end })
@@ -131,7 +131,7 @@ netkit.test("500 nested threads that do not wait end within a few rounds", funct
   t.eq(#handles, 499)
 end)
 
-netkit.test("spawn takes values that can be called, and its error names a wrong argument", function()
+netkit.test("spawn takes values that can be called, and its error names an invalid argument", function()
   local h = thread.spawn(setmetatable({}, { __call = function(_, x) return x end }), 3)
   t.eq(pack(thread.wait(h)), pack(true, 3))
   t.raises("bad argument #1 to 'thread.spawn'", thread.spawn)

@@ -101,7 +101,7 @@ local function is_refused(port)
   end)
 end
 
-t.test("a script that listens on another address after a change no longer listens on the old one", function()
+t.test("a script that listens on another address after a change no longer listens on the old address", function()
   local p <close> = kit.start { ["server.lua"] = version(1) }
   local port = p:serving()
   p:settled()
@@ -118,7 +118,7 @@ t.test("a script that listens on another address after a change no longer listen
   kit.wait_for(function() return not os.rename(path, path) end, "the file of the unix socket is removed")
 end)
 
-t.test("if the port of a changed script is in use, it fails, and the previous process continues", function()
+t.test("if the port of a changed script is in use, the script fails, and the previous process continues", function()
   local taken = loop.run(function() return assert(net.listen("127.0.0.1", 0)) end)
   local _, theirs = taken:address()
   local p <close> = kit.start { ["server.lua"] = version(1) }

@@ -50,7 +50,7 @@ t.test("files that a slow script loads before it listens are watched", function(
       local word = require "word"]]),
     ["word.lua"] = "return 'a'",
   }
-  -- The script is treated as running, although it does not listen yet.
+  -- The supervisor treats the script as running, although it does not listen yet.
   p:settled(1)
   p:write("go", "")
   local port = p:serving()
@@ -104,7 +104,7 @@ t.test("files that services load are watched, even on the scheduler's own thread
   t.eq((p:stop "TERM"), 0)
 end)
 
-t.test("if a changed script does not load, the previous process continues until a version loads", function()
+t.test("if a changed script cannot be loaded, the previous process continues until the script is fixed", function()
   local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
   local port = p:serving()
   p:settled()

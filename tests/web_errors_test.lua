@@ -93,7 +93,7 @@ t.test("a client's text cannot select the file whose lines the page shows", func
   file:write(content)
   file:close()
   for _, text in ipairs { path .. ":1: no", "x\nstack traceback:\n\t" .. path .. ":1: in x" } do
-    -- A handler that calls `error(req.query.x, 0)` raises a text that the client has chosen.
+    -- A handler that calls `error(req.query.x, 0)` raises a string that the client has chosen.
     local r = failing(function() error(text, 0) end, { debug = true }, nil, HTML)
     t.eq(r.headers["content-type"], "text/html; charset=utf-8")
     t.is_nil(r.body:find(content, 1, true))
@@ -210,7 +210,7 @@ t.test("the log escapes control characters of a raised value, so that the value 
   t.eq(log:match "^[^\n]*", [[lio: error in GET /: (error object is a table: { "x\ny" })]])
 end)
 
-t.test("if a handler whose body was refused raises another error, it is logged, and the response is 500", function()
+t.test("if the body was refused and the handler raises another error, it is logged, and the response is 500", function()
   local app, wrong = web.new { body = 10 }, nil
   local handlers = {
     ["/index"] = function(req) return req:json().name end,
@@ -243,7 +243,7 @@ t.test("if a handler whose body was refused raises another error, it is logged, 
   end
 end)
 
-t.test("if the handler raises the refusal of its body again, the status stays, and nothing is logged", function()
+t.test("if the handler raises the refusal of its body again, the status is unchanged, and nothing is logged", function()
   local app = web.new { body = 10 }
   app:post("/assert", function(req) return assert(req:json()) end)
   app:post("/error", function(req)
@@ -288,7 +288,7 @@ t.test("an error in on_file is logged once, with the place where it was raised",
   t.eq(select(2, log:gsub("stack traceback", "")), 1)
 end)
 
-t.test("if on_error sets no status, it is 500; if on_error sends no response, the server's 500 is sent", function()
+t.test("the default status of on_error's response is 500; without a response, the server's 500 is sent", function()
   local r = failing(function() error "x" end, nil, function(app) app:on_error(function() return "sorry" end) end)
   t.eq({ r.status, r.body }, { 500, "sorry" })
   r = failing(function() error "x" end, nil, function(app)
@@ -319,7 +319,7 @@ t.test("on_error gets a raised string with its position and without a traceback"
   t.ok(r.body:find "^%S*web_errors_test.lua:%d+: oops$", r.body)
 end)
 
-t.test("an error or a wrong result of on_error is logged too, and the response is 500", function()
+t.test("an error or an invalid result of on_error is logged too, and the response is 500", function()
   for _, f in ipairs { function() error "second" end, function() return true end } do
     local r, log = failing(function() error "first" end, nil, function(app) app:on_error(f) end)
     t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" })

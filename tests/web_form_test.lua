@@ -59,7 +59,7 @@ local function refused(body, opts, fields)
   return r.status, got[2], r
 end
 
--- Too long for a file that is kept in memory.
+-- One byte longer than the largest file that is kept in memory.
 local BIG <const> = ("b"):rep(16 * 1024 + 1)
 
 -- Returns the number of open temporary files of this process.
@@ -375,7 +375,7 @@ t.test("if a handler is killed, its connection is closed and its temporary files
   end)
 end)
 
-t.test("after the request its parts cannot be used, but files that were moved stay", function()
+t.test("after the request, its parts cannot be used, but files that were moved stay", function()
   local kept
   post(function(req)
     local _, files = req:form()
@@ -472,7 +472,7 @@ t.test("a form over the body's limit is refused before it arrives", function()
   end)
 end)
 
-t.test("a client that waits for 100 Continue gets it when the form is read", function()
+t.test("a client that waits for 100 Continue gets this response when the form is read", function()
   local app, gate = web.new(), {}
   app:post("/", function(req)
     loop.wait(gate)

@@ -1,5 +1,5 @@
--- The idle time of keep-alive connections. The first test is a regression: the server's clock stopped when the process
--- had started. After one idle time, every new connection was closed at once.
+-- The idle time of keep-alive connections. The first test is a regression test: the server's clock stopped when the
+-- process had started, so after one idle time every new connection was closed at once.
 
 local t = require("tests.kit")
 local web = require "lio.webserver"
@@ -56,9 +56,9 @@ t.test("a connection without a request is closed after the idle time, without a 
   end)
 end)
 
--- Regression: the idle time counted from the time before the wait for the request, so a loop without other work
+-- Regression: the idle time began before the wait for the request, so a loop without other work
 -- closed a connection too early. The client is another process, so that it does not wake this loop.
-t.test("the idle time counts from the request, even if the loop slept before it", function()
+t.test("the idle time is measured from the request, even if the loop slept before it", function()
   serve({ keep_alive_time = 2 }, function(port)
     local client = t.write(t.tmp() .. "/client.lua", ([[
       local lio, socket = require "lio", require "lio.socket"

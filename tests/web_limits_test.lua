@@ -53,7 +53,7 @@ t.test("a head that arrives byte by byte does not extend the header time", funct
   end)
 end)
 
-t.test("the header time of the second request counts from its first byte", function()
+t.test("the header time of the second request is measured from its first byte", function()
   http.with(app_with { header_time = 1.5 }, function(open)
     local c = open()
     for _ = 1, 4 do

@@ -156,7 +156,7 @@ t.test("if the client closes during a response, the line has the sent bytes and 
   end)
 end)
 
-t.test("lines are buffered for a time and written together", function()
+t.test("lines are buffered for some time and written together", function()
   local writes, app = {}, web.new()
   local written = {}
   app:use(web.log { format = short, file = function(text)
@@ -170,7 +170,7 @@ t.test("lines are buffered for a time and written together", function()
     t.ok(#writes <= 1)
     while #table.concat(writes) < 20 * #"GET / 200 1\n" do loop.wait(written) end
     t.eq(table.concat(writes), ("GET / 200 1\n"):rep(20))
-    -- The next line starts the time again.
+    -- The next line sets the timer again.
     c:request("GET", "/")
     while #table.concat(writes) < 21 * #"GET / 200 1\n" do loop.wait(written) end
   end)
@@ -313,7 +313,7 @@ t.test("if the format raises, only the line is lost", function()
   t.ok(text:find "bad format")
 end)
 
-t.test("wrong options raise at the caller's line", function()
+t.test("invalid options raise at the caller's line", function()
   t.raises("web_log_test.*web.log: option 'path' is unknown$", function() web.log { path = "x" } end)
   t.raises("web.log: option 'format' must be \"combined\" or \"json\" or a function, got \"xml\"",
     web.log, { format = "xml" })

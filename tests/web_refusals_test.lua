@@ -44,7 +44,7 @@ t.test("a Content-Length that is not a plain number is refused with 400", functi
   refuses(cases)
 end)
 
-t.test("repeated lengths that differ are refused with 400; equal lengths count once", function()
+t.test("repeated lengths that differ are refused with 400; repeated equal lengths are accepted", function()
   refuses {
     { post("Content-Length: 5", "Content-Length: 6") .. "hello", 400 },
     { post("Content-Length: 5, 6") .. "hello", 400 },
@@ -257,7 +257,7 @@ t.test("a malformed or repeated Content-Length is refused, even beside Transfer-
 end)
 
 -- Regression: a body with a negative chunk size could exceed the limit.
-t.test("a negative or too large chunk size is refused", function()
+t.test("a chunk size that is negative or too large is refused", function()
   http.with(http.echo_app { body = 10 }, function(open)
     for _, size in ipairs { "-5", "-FFFFFFFF", "FFFFFFFFFFFFFFFB", "8000000000000000" } do
       local c = open()

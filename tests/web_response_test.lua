@@ -198,7 +198,7 @@ t.test("redirect sets Location, with 302 by default", function()
   t.eq(answer(function(_, res) res:redirect("/", 308) end).status, 308)
 end)
 
-t.test("header replaces a field, removes it with nil, and reads it without a value; add_header adds one", function()
+t.test("header replaces a field, removes it with nil, and reads it without a value; add_header adds a field", function()
   local read
   local r = answer(function(_, res)
     res:header("X-Many", "a"):add_header("x-many", "b")

@@ -60,7 +60,7 @@ t.test("trailers are limited to 8 KiB and 64 fields", function()
   end)
 end)
 
-t.test("extensions are limited to 4 KiB in a line, and their total by the data of the chunks", function()
+t.test("extensions are limited to 4 KiB per line, and in total by the size of the data in the chunks", function()
   refused(app_of_bodies(), 400, CHUNKED, "1;", ("e"):rep(4097), "\r\nx\r\n0\r\n\r\n")
   refused(app_of_bodies(), 400, CHUNKED, ("1;" .. ("e"):rep(1000) .. "\r\nx\r\n"):rep(20), "0\r\n\r\n")
   http.with(app_of_bodies(), function(open)

@@ -1,5 +1,5 @@
--- Limits of the web server, where the other web suites do not test them: bytes that arrive slowly do not extend a time
--- limit, progress of a reader does, and limits of sizes are exact. Each test sets a small limit.
+-- Limits of the web server that the other web suites do not test: bytes that arrive slowly do not extend a time limit,
+-- a reader's progress does, and size limits are exact. Each test sets a small limit.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"

@@ -45,7 +45,7 @@ t.test("each line of the data, with any line ending, is a data field, so data ca
   t.eq(r.body, "data: a\ndata: b\ndata: c\ndata: id: 9\ndata: \n\n: x\n: y\n\n: \n\n")
 end)
 
-t.test("an event name or id with several lines, and data of a wrong type, raise", function()
+t.test("an event name or id with several lines, and data of an invalid type, raise", function()
   sent(function(events)
     t.raises("send: event must be one line", events.send, events, "x", "a\nb")
     t.raises("send: id must be one line", events.send, events, "x", nil, "a\0")

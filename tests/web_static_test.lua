@@ -496,7 +496,7 @@ t.test("a route of the app takes precedence over a file", function()
   t.eq(r.body, "route")
 end)
 
-t.test("for a missing folder or wrong options, app:static raises at the caller's line", function()
+t.test("for a missing folder or invalid options, app:static raises at the caller's line", function()
   local app = web.new()
   t.raises("web_static_test.lua:%d+: app:static: cannot serve '.*/none': No such file", function()
     app:static("/", base .. "/none")

@@ -331,7 +331,7 @@ t.test("a handler that does not end is killed after the grace period", function(
   t.eq(ended(child), 0)
 end)
 
-t.test("if the app sets no grace period, it is loop.grace", function()
+t.test("if the app does not set a grace period, loop.grace is used", function()
   for _, case in ipairs { { "", "0.2" }, { "{ grace = 0.2 }", "60" } } do
     local script = t.write(t.tmp() .. "/server.lua", ([[
       local web, loop = require "lio.webserver", require "lio.loop"

@@ -233,7 +233,7 @@ t.test("a second call of run starts its workers when the first has ended", funct
   t.eq(child:close(), 0)
 end)
 
-t.test("a wrong number of workers, or several workers inside a loop, raises an error", function()
+t.test("an invalid number of workers, or several workers inside a loop, raises an error", function()
   local app = require("lio.webserver").new()
   t.raises("app:run: option 'workers' must be an integer from 1 to 1024, got 0", app.run, app, 0, { workers = 0 })
   t.raises("app:run: option 'workers' must be an integer from 1 to 1024, got \"many\"", app.run, app, 0,

@@ -54,7 +54,7 @@ for _, coding in ipairs { "identity", "gzip" } do
   end)
 end
 
-t.test("if the handler sets no type, a body in pieces or as a whole is sent without a type", function()
+t.test("if the handler does not set a type, a body in pieces or as a whole is sent without a type", function()
   local app = web.new()
   app:use(web.compress { min = 1 })
   app:get("/pieces", function(_, res)

@@ -86,7 +86,7 @@ test("start with a port in use raises an error that names the port, and start ma
   t.eq(kit.lines(out)[4], "true")
 end)
 
-test("the error for a wrong configuration names the field", [[
+test("the error for an invalid configuration names the field", [[
   for _, conf in ipairs {
     7, {}, { port = "80" }, { port = 65536 }, { port = 1.5 }, { port = 0, adr = "x" }, { port = 0, addr = 1 },
     { port = 0, mode = "both" }, { port = 0, cgi = { "x" } }, { port = 0, route = { ["/x"] = 1 } },

@@ -80,7 +80,7 @@ kit.test("a listing escapes the names that it shows", spec, function(s)
   t.ok(r.body:find("%3Cscript%3E", 1, true), r.body)
 end)
 
-kit.test("HEAD reports a file's length and sends none of it", spec, function(s)
+kit.test("the response to HEAD has the file's length and no body", spec, function(s)
   loop.run(function()
     local c <close> = s:open()
     local r = c:request("HEAD", "/docs/large.bin")

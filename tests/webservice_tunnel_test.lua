@@ -164,7 +164,7 @@ test("a session ends when the server closes it, and the tunnel is notified once"
   say(got[2]:match "^HTTP/1.1 400")
 ]], { "true\t1", "false", "HTTP/1.1 400" })
 
--- Bytes that the tunnel sends before it knows that the server has closed must not be parsed as another request.
+-- Bytes that the tunnel sends before it is notified that the server has closed must not be parsed as another request.
 test("until the tunnel is notified that a session has ended, its bytes are refused and open no new session", [[
   start()
   local release
@@ -209,7 +209,7 @@ test("a client that has shut down its sending side gets the response", [[
 ]], { "true", "slow", "false" })
 
 -- Regression: in redirect mode no session ended.
-test("idle sessions, and sessions without a complete request, end", [[
+test("idle sessions end, and so do sessions without a complete request", [[
   conf.options = { keep_alive_time = 0.05, header_time = 0.05 }
   start()
   data(1, get "x")

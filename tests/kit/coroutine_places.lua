@@ -12,7 +12,7 @@ local transparent = require "lio.coroutine"
 
 local kit = {}
 
--- The number of waits that have succeeded, and of those that were refused because Lua could not yield.
+-- The number of waits that have succeeded, and the number of waits that were refused because Lua could not yield.
 local waits, refused = 0, 0
 
 -- Waits for 0 seconds. Below C functions that cannot yield, the wait is refused, and the behaviour continues without
@@ -120,9 +120,9 @@ function kit.behaviour(name, f, opts)
   end
 end
 
---- Adds a test that the places with `waits` have waited, and ends the suite.
+--- Adds a test that checks that the places with `waits` have waited, and ends the suite.
 function kit.finish()
-  t.test("the places that wait have waited", function()
+  t.test("waits have succeeded in the places that wait", function()
     t.ok(waits > 200, waits .. " waits")
   end)
   t.finish()

@@ -1,6 +1,6 @@
 --- Sockets on 127.0.0.1, and the events of a wait as a table, for the suites of the selector and of sockets. Used by
 -- tests/selector_*_test.lua, socket_*_test.lua and bee_*_test.lua.
--- Invariant: every wait has a deadline of 10 s and raises an error when it passes.
+-- Invariant: every wait has a deadline of 10 s and raises an error when the deadline passes.
 
 local lio = require "lio"
 local socket = require "lio.socket"
@@ -9,7 +9,7 @@ local loopback = {}
 
 local READ <const>, WRITE <const> = lio.SELECT_READ, lio.SELECT_WRITE
 
---- Waits once. Returns the events as a table { [udata] = events }, and its number of entries.
+--- Waits once. Returns the events as a table { [udata] = events }, and the number of entries in the table.
 function loopback.events(sel, timeout)
   local found, count = {}, 0
   for udata, events in sel:wait(timeout) do
@@ -94,8 +94,8 @@ function loopback.fill(s)
   end
 end
 
---- Creates a pair of sockets and detaches the first one, which had the lowest free number. Returns its raw descriptor,
--- which lio does not know, and the other socket.
+--- Creates a pair of sockets and detaches the first one, which had the lowest free number. Returns the raw descriptor
+-- of the detached socket, which lio no longer manages, and the other socket.
 function loopback.foreign()
   local theirs, mine = socket.pair()
   return theirs:detach(), mine

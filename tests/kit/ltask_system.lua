@@ -200,7 +200,7 @@ function kit.spawn(spec, worker)
   return t.spawn(("timeout -k 1 %g env -C %s %s program.lua"):format(LIMIT, t.quote(dir), kit.host())), dir
 end
 
---- Creates the file `go` in the folder of a system, for which the system waits.
+--- Creates the file `go`, for which a system waits, in the system's folder.
 function kit.go(dir) t.write(dir .. "/go", "") end
 
 -- ---------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ local function judge(spec, out, err, code, worker)
   t.eq(code, spec.code or 0, "exit code")
 end
 
---- Runs a test for each number of workers, which boots the system of `spec` and checks its results. `spec.out` is a
+--- For each number of workers, runs a test that boots the system of `spec` and checks its results. `spec.out` is a
 -- list of the lines of its output, or a function that is called with the output, the errors and the number of workers.
 -- `spec.err` is a pattern for its errors (default: it prints no errors; false: they are not checked). `spec.code` is
 -- its exit code (default 0). If `spec.root` replaces `spec.main`, the system has only the low-level modules.

@@ -1,5 +1,5 @@
--- Creates an object of each kind of the library, in a state in which its methods have work to do. Used by the generated
--- suites (panics, reentry_generated), which find the methods in metatables, and fail if a kind has no maker.
+-- Creates an object of each kind that the library has, in a state in which its methods have work to do. Used by the
+-- generated suites (panics, reentry_generated), which find the methods in metatables, and fail if a kind has no maker.
 
 local t = require "tests.kit"
 local reentry = require "tests.kit.reentry"
@@ -35,8 +35,8 @@ local function folder()
   return dir
 end
 
--- The makers, by the name of the kind. A maker returns a new object and, if the object needs others, a function that
--- closes them.
+-- The makers, by the name of the kind. A maker returns a new object and, if the object needs other objects, a function
+-- that closes them.
 M.makers = {
   ["lio.compress.encoder"] = function() return compress.encoder "gzip" end,
   ["lio.compress.decoder"] = function()

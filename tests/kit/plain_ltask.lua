@@ -167,7 +167,7 @@ function host.new(generation)
     return ltask
   end
 
-  -- `system.spawn(main, exclusive)` starts a service whose handlers `main(ltask)` returns. Returns its id.
+  -- `system.spawn(main, exclusive)` starts a service. `main(ltask)` returns its handlers. Returns the service's id.
   function system.spawn(main, exclusive)
     last = last + 1
     local service = {

@@ -102,8 +102,8 @@ local function read_body(self, head, method)
   return receive(self, "all")
 end
 
---- Reads one final response. Returns its head with `body`, and with a list `chunks` if the body is chunked. `method` is
---- the method of the request; a response to "HEAD" has no body.
+--- Reads one final response. Returns the table of read_head with a field `body`, and with a list `chunks` if the body
+--- is chunked. `method` is the method of the request; a response to "HEAD" has no body.
 function Client:response(method)
   local head = self:read_head()
   assert(head.status >= 200, "an interim response: " .. head.status)

@@ -34,7 +34,8 @@ function kit.collect_sometimes()
   end
 end
 
--- Calls `f(...)` and returns its results. At each allocation of the call, the collector runs `final` as a finalizer.
+-- Calls `f(...)` and returns its results. At each allocation during the call, the collector runs `final` as a
+-- finalizer.
 function kit.with_finalizer(final, f, ...)
   local runs, armed, problem = 0, true, nil
   local function arm()

@@ -54,7 +54,7 @@ function kit.serving(handle, f)
 end
 
 --- Runs a test with a client and a scripted server. `f(http, url, port)` is its body; `handle` is as in `serving`.
--- `options` are the client's.
+-- `options` are the options of the client.
 function kit.test(name, handle, f, options)
   netkit.test(name, function()
     local http <close> = client.new(options)

@@ -19,7 +19,7 @@ local serve <const> = ([[
     end)
   end ]]):gsub("\n", " ")
 
--- The source that registers a protocol whose messages are strings, in one line.
+-- One line of source code that registers a protocol whose messages are strings.
 M.text_protocol = ([[
   skynet.register_protocol {
     name = "text", id = skynet.PTYPE_TEXT, pack = function(text) return text end, unpack = skynet.tostring,

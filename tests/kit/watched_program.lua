@@ -148,7 +148,7 @@ function Program:children()
   return pids
 end
 
---- Waits until processes have ended.
+--- Waits until the processes `pids` have ended.
 function watchkit.until_gone(pids)
   assert(#pids > 0, "no process to wait for")
   for _, pid in ipairs(pids) do
@@ -190,8 +190,8 @@ local function fresh(port, count)
 end
 
 --- Runs `clients` clients while `during(count)` runs in a task. Half of the clients open a new connection for each
--- request. A refused connection or a request without a response raises an error. Returns `count`, a table with the
--- number of all responses as `answered`, and the number of responses by their bodies.
+-- request. A refused connection or a request without a response raises an error. Returns `count`, a table: `answered`
+-- is the number of all responses, and `count[body]` the number of responses with this body.
 function watchkit.hammer(port, clients, during)
   local count = { answered = 0 }
   loop.run(function()

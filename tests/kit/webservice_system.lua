@@ -38,7 +38,8 @@ System.__index = System
 
 --- Starts and returns a system. `spec.conf` is the source of the table for `start`, in which the folder `spec.dir`
 -- (default: a new one) replaces `DIR`. `spec.modules` has the sources of Lua modules by name. `spec.descriptors` is the
--- number of descriptors that the system may open. `spec.after` is code that the main script runs when it serves.
+-- number of descriptors that the system may open. `spec.after` is code that the main script runs when the service is
+-- ready.
 function kit.start(mode, spec)
   local dir = spec.dir or t.tmp()
   local sources = { services = spec.services, modules = {}, config = spec.config or {} }
@@ -90,7 +91,7 @@ function System:request(...)
   return response
 end
 
---- Returns the output on standard error of the system.
+--- Returns the system's output on standard error.
 function System:errors()
   local file <close> = assert(io.open(self.folder .. "/errors"))
   return file:read "a"
@@ -103,7 +104,7 @@ function System:stop()
   return self.child:close(), out
 end
 
---- Runs a test for each mode, which calls `f(system, mode)` with a new system.
+--- For each mode, runs a test that calls `f(system, mode)` with a new system.
 function kit.test(name, spec, f)
   for _, mode in ipairs(kit.modes) do
     t.test(name .. " [" .. mode .. "]", function()

@@ -1,5 +1,5 @@
--- Chooses the next steps of the property test of lio.thread: random actions of the driver and commands for threads,
--- by their weights, among those that the model allows. Called by tests/model/run.lua.
+-- Chooses the next steps of the property test of lio.thread: random actions of the driver and commands for threads. The
+-- choice is weighted, and limited to what the model allows. Called by tests/model/run.lua.
 -- Invariant: every id is used once; the choice depends only on the seed and on the model.
 
 local Chooser = {}
@@ -7,9 +7,9 @@ Chooser.__index = Chooser
 
 local choose = {}
 
--- Below FEW threads more are started; above CROWD the choice is among commands that end threads.
+-- Below FEW threads, more threads are started; above CROWD, only commands that end threads are chosen.
 local FEW <const>, CROWD <const> = 12, 24
--- How long the id of an ended thread, scope or coroutine is still used: for this many newer ids.
+-- The id of an ended thread, scope or coroutine is still used until this many newer ids exist.
 local KEPT <const> = { thread = 60, scope = 20, co = 20 }
 
 -- Commands and their weights.
@@ -18,7 +18,7 @@ local COMMANDS <const> = {
   pcall = 6, scope = 5, create = 7, yield = 5, resume = 7, co_status = 3, close = 4, token = 4, sleep = 3,
   nap = 3, timeout = 5, all = 4, race = 4,
 }
--- Commands that a new thread may execute before the driver sends it one.
+-- Commands that a new thread may execute before the driver sends it a command.
 local IN_SCRIPT <const> = {
   ret = 8, err = 4, spawn = 4, wait = 3, kill = 1, status = 1, token = 2, sleep = 1, scope_spawn = 2,
 }
@@ -29,7 +29,8 @@ local ACTIONS <const> = {
   root = 5, orphan = 2, reap = 4, collect = 0.05,
 }
 
--- Names with the bounds of their intervals: a number below `total` chooses the name whose interval has it.
+-- Returns the names with the bounds of their intervals. A number below `total` selects the name whose interval contains
+-- the number.
 local function weighted(weights, without)
   local names, total = {}, 0
   for name in pairs(weights) do names[#names + 1] = name end
@@ -42,7 +43,7 @@ local function weighted(weights, without)
   return { names = names, bounds = bounds, total = total }
 end
 
---- Returns a chooser for a seed. `opts.without`: a set of names that it never chooses.
+--- Returns a chooser for a seed. `opts.without` is a set of names that are never chosen.
 function choose.new(seed, opts)
   local without = opts.without or {}
   local self = setmetatable({ ids = { thread = 0, scope = 0, co = 0, frame = 0, value = 0 } }, Chooser)
@@ -76,7 +77,7 @@ function Chooser:id(kind)
   return self.ids[kind]
 end
 
---- Whether an id is old enough that its thread, scope or coroutine is forgotten when it has ended.
+--- Reports whether an id is so old that its thread, scope or coroutine is forgotten once it has ended.
 function Chooser:is_old(kind, id)
   return id < self.ids[kind] - KEPT[kind]
 end
@@ -168,7 +169,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Actions
 
--- Returns one of the threads whose block is of this kind.
+-- Returns one of the threads that are blocked in a wait of this kind.
 function Chooser:blocked(kind)
   local list = {}
   for _, th in ipairs(self.living) do
@@ -228,14 +229,14 @@ function Chooser:action(w)
     local action = (th or not on) and not crowded and make[act](self, w, th)
     if action then return action end
     if act == "command" and self.living[1] then
-      -- No thread is idle: end one.
+      -- No thread is idle, so one is killed.
       return { act = "kill", id = self.living[self:random(#self.living)].id }
     end
   end
 end
 
--- Whether the action sets a timer of 0 seconds. The order in which it fires among other events is not defined, so such
--- an action is the only one of its batch.
+-- Reports whether the action sets a timer of 0 seconds. The order in which it fires among other events is not defined,
+-- so such an action is the only one of its batch.
 local function is_timed(action)
   local c = action.command
   return c and (c.op == "nap" or c.op == "timeout" and not c.far)

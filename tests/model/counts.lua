@@ -1,5 +1,6 @@
--- Counts the objects that a loop still holds: tasks, timers, sockets in its selector, descriptors. The suites of
--- lio.thread call it and compare the counts before and after a test. Invariant: reading the counts changes none.
+-- Counts the objects that a loop still has: tasks, timers, sockets in its selector, descriptors. The suites of
+-- lio.thread call it and compare the counts before and after a test. Invariant: reading the counts does not change
+-- them.
 
 local loop = require "lio.loop"
 local task = require "lio.task"
@@ -21,8 +22,8 @@ function counts.now(all)
   }
 end
 
---- Waits until the counts equal `before`, because the loop releases some objects in its next round; raises with the
--- difference after a hundred rounds. In a task.
+--- Waits until the counts equal `before`, because the loop releases some objects in its next round. After a hundred
+-- rounds, raises an error that shows the difference. Must be called in a task.
 function counts.expect(before)
   for _ = 1, 100 do
     collectgarbage()

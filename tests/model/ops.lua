@@ -50,7 +50,7 @@ function ops.scope_spawn(w, th, c)
   w:record(th, "spawned in scope", open)
 end
 
--- Calls `fire(one)` once, when the first of `list` ends. Returns a function that cancels this.
+-- Calls `fire(one)` once, when the first thread in `list` ends. Returns a function that cancels this call.
 local function watch(w, list, fire)
   local function forget(waiter)
     for _, one in ipairs(list) do w:forget_waiter(one, waiter) end
@@ -63,8 +63,9 @@ local function watch(w, list, fire)
   return function() forget(waiter) end
 end
 
--- Waits for the first of `list` to end, and calls `finish(ok, value)`; at once if one has ended, for the first such one
--- in the list. A woken thread takes the result when it runs. `off` is called when the wait is cancelled.
+-- Waits until a thread in `list` ends, and calls `finish(ok, value)`. If threads in the list have already ended, calls
+-- it at once for the first of them. A woken thread takes the result when it runs. `off` is called when the wait is
+-- cancelled.
 local function wait_for(w, th, list, finish, off)
   for _, one in ipairs(list) do
     if one.ended then return finish(w:take(one)) end
@@ -79,7 +80,7 @@ local function wait_for(w, th, list, finish, off)
   end)
 end
 
--- Whether a thread is in the list of threads that it would wait for.
+-- Reports whether a thread is in the list of threads that it would wait for.
 local function has_self(th, list)
   for _, one in ipairs(list) do
     if one == th then return true end
@@ -121,7 +122,7 @@ function ops.kill(w, th, c)
   if ok then w:record(th, "kill", true) else w:record(th, "kill", ok, why) end
 end
 
---- The status of a thread, as thread.status returns it.
+--- Returns the status of a thread, as thread.status does.
 function ops.status_of(w, th)
   if th.ended then return w:is_dead(th) and "dead" or "zombie" end
   return th.running and "running" or "waiting"
@@ -168,7 +169,8 @@ local function owner(w, co)
   end
 end
 
---- The status of a coroutine, as coroutine.status returns it in the thread `caller`, or in the driver if nil.
+--- Returns the status of a coroutine, as coroutine.status does in the thread `caller`, or in the driver if `caller` is
+--- nil.
 function ops.co_status_of(w, co, caller)
   if co.status ~= "chained" then return co.status end
   local th = owner(w, co)
@@ -265,8 +267,8 @@ function ops.timeout(w, th, c)
   end)
 end
 
--- Returns the list of threads for all and race: those of the handles, and new ones in a new scope; and the scope. If
--- that is not possible, records it and returns nothing.
+-- Returns a list of threads for all and race (the threads of the handles, and new threads in a new scope), and the
+-- scope. If the list is not valid, records this and returns nothing.
 local function members(w, th, c)
   local list, scope = known(w, c.ids), w:scope()
   if not list then return w:record(th, "no handle") end
@@ -299,7 +301,7 @@ local function gather(w, list, done)
   local got = { values = {}, left = 0 }
   local function collect(one)
     local ok, value = nil, "already waited"
-    -- A thread that the same end has woken before takes the result.
+    -- A thread that the same end has woken earlier takes the result.
     if not (got.began and one.waited) then ok, value = w:take(one, got.began) end
     got.values[one], got.left = value, got.left - 1
     if not ok and not got.failed then got.failed = { value } end

@@ -19,7 +19,7 @@ local function log(...)
   real.log[#real.log + 1] = table.concat(v, " ")
 end
 
--- The results of thread.all, with the values of all threads as one string.
+-- Returns the results of thread.all, with the values of all threads as one string.
 local function flat(ok, list, ...)
   if ok ~= true or type(list) ~= "table" then return ok, list, ... end
   local out = {}
@@ -123,7 +123,7 @@ function ops.status(ctx, c)
 end
 
 function ops.pcall(ctx, c)
-  -- Not in one expression: the thread that runs this when pcall returns may not be the one that called it.
+  -- Two statements, because the thread that runs this code when pcall returns may not be the thread that called it.
   local ok, value = pcall(frame, ctx, c.frame)
   record(ctx, "pcall", ok, value)
 end
@@ -188,7 +188,7 @@ function ops.timeout(ctx, c)
   record(ctx, "timeout", thread.timeout(c.far and FAR or 0, run_thread, new_thread(c.child)))
 end
 
--- The list for all and race: handles first, then functions with their argument.
+-- Returns the list for all and race: handles first, then functions with their argument.
 local function members(c)
   local list = known(c.ids)
   if not list then return nil end
@@ -245,7 +245,7 @@ function acts.status(c)
   log("status", thread.status(handles[c.id]))
 end
 
--- The thread has ended: the driver does not wait.
+-- The thread has ended, so the driver does not wait.
 function acts.reap(c)
   log("reap", thread.wait(handles[c.id]))
 end
@@ -282,10 +282,10 @@ function real.forget_all()
   handles, scopes, cos, states = {}, {}, {}, {}
 end
 
---- The handle of a thread, or nil.
+--- Returns the handle of a thread, or nil.
 function real.handle(id) return handles[id] end
 
---- The coroutine of an id, or nil.
+--- Returns the coroutine with this id, or nil.
 function real.coroutine(id) return cos[id] end
 
 --- Logs the failures that lio reports. Returns a function that restores the previous `task.on_error`.

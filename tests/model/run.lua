@@ -25,12 +25,12 @@ local CHECK_EVERY <const> = 64 -- steps between two comparisons of every status
 
 local acts = {}
 
--- Whether the block of a thread is of this kind and the thread is not woken yet.
+-- Reports whether a thread is blocked in a wait of this kind and is not woken yet.
 local function is_blocked(th, kind)
   return th and th.blocked and th.blocked.kind == kind and not th.queued
 end
 
--- Wakes a thread if its block is of this kind. Returns true or nil, as loop.wakeup.
+-- Wakes a thread if it is blocked in a wait of this kind. Returns true or nil, as loop.wakeup does.
 local function wake(w, id, kind, finish)
   local th = w.threads[id]
   if not is_blocked(th, kind) then return nil end

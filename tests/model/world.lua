@@ -120,7 +120,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Frames
 
---- The innermost coroutine of a thread.
+--- Returns the innermost coroutine of a thread.
 function World.top(_, th)
   return th.chain[#th.chain]
 end
@@ -161,7 +161,7 @@ function World:raise(th, e)
     self:unwind(co, e)
     self:finish(th, false, e)
   else
-    -- As the Lua manual says: its frames stay until the coroutine is closed.
+    -- As the Lua manual says, its frames stay until the coroutine is closed.
     co.error = e
     self:leave_coroutine(th, false, e)
   end
@@ -170,8 +170,8 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Ends
 
--- The result of an ended thread can no longer be read, except by a thread that its end has woken. If that thread is
--- killed before it runs, the garbage collector reports the failure later.
+-- Reports the failure of an ended thread whose result can no longer be read, except by a thread that its end has woken.
+-- If the woken thread is killed before it runs, the garbage collector reports the failure later.
 local function report_unread(self, th)
   if th.outcome[1] ~= false or th.killed or th.reported then return end
   if th.waited then
@@ -181,7 +181,7 @@ local function report_unread(self, th)
   end
 end
 
---- The parent has ended: its zombies are dead from now on.
+--- Records that a parent has ended: its zombies are dead from now on.
 function World:end_parent(parent)
   parent.ended_parent = true
   local zombies = {}
@@ -193,13 +193,13 @@ function World:end_parent(parent)
   parent.children = {}
 end
 
---- Whether a thread has ended and its result can no longer be read.
+--- Reports whether a thread has ended and its result can no longer be read.
 function World.is_dead(_, th)
   return th.ended and (th.reaped or th.parent.ended_parent) or false
 end
 
---- Takes the result of a thread; only the first call gets it. `woken`: the end of the thread has woken the caller,
--- which gets the result even if the parent has ended since.
+--- Takes the result of a thread; only the first call gets it. If `woken` is true, the end of the thread has woken the
+-- caller, which gets the result even if the parent has ended since.
 function World:take(th, woken)
   if th.reaped or (self:is_dead(th) and not woken) then return nil, "already waited" end
   th.reaped = true
@@ -211,7 +211,7 @@ function World:take(th, woken)
   return th.outcome[1], th.outcome[2]
 end
 
---- A thread has ended; its frames have been left.
+--- Ends a thread whose frames have been left.
 function World:finish(th, ok, value)
   self.ends = self.ends + 1
   th.ended, th.outcome, th.blocked, th.end_order = true, { ok, value }, nil, self.ends
@@ -224,7 +224,7 @@ function World:finish(th, ok, value)
   self:end_parent(th)
 end
 
---- Removes a waiter from `th.waiters`, if it is there.
+--- Removes a waiter from `th.waiters`, if present.
 function World.forget_waiter(_, th, waiter)
   for i, one in ipairs(th.waiters) do
     if one == waiter then return table.remove(th.waiters, i) end
@@ -239,7 +239,8 @@ local function cancel(th)
   if blocked and blocked.cancel then blocked.cancel() end
 end
 
---- Kills a thread that waits. Returns true; nil and a reason; or false if the thread runs.
+--- Kills a waiting thread and returns true. Returns nil and a reason if the thread has ended, and false if it is
+--- running.
 function World:kill(th)
   if th.ended then return nil, "already ended" end
   if th.running then return false end
@@ -283,19 +284,19 @@ function World:scope(id)
   return scope
 end
 
---- Whether a thread of the scope has not ended.
+--- Reports whether a thread of the scope has not ended.
 function World.is_busy(_, scope)
   return scope.members[1] ~= nil
 end
 
---- The results of scope:wait when all threads of the scope have ended. Their failures are reported by it.
+--- Returns the results of scope:wait when all threads of the scope have ended. It reports their failures.
 function World.scope_answer(_, scope)
   if not scope.problem then return true end
   for _, th in ipairs(scope.children) do th.reported = true end
   return false, scope.problem
 end
 
---- A member of a scope has ended.
+--- Records that a member of a scope has ended.
 function World:member_ended(scope, th)
   for i, one in ipairs(scope.members) do
     if one == th then table.remove(scope.members, i) break end
@@ -307,13 +308,13 @@ function World:member_ended(scope, th)
   for _, waiter in ipairs(waiters) do waiter() end
 end
 
---- Queues the kill of a thread that runs.
+--- Queues the kill of a running thread.
 function World:kill_late(th)
   self.last = self.last + 1
   self.ready[self.last] = { start = function() self:kill(th) end }
 end
 
---- The frame of the scope is left: its threads are killed; a running one is killed when it waits.
+--- Leaves the frame of a scope and kills the scope's threads; a running thread is killed when it waits.
 function World:leave_scope(scope)
   scope.closed = true
   for _, th in ipairs(table.move(scope.members, 1, #scope.members, 1, {})) do

@@ -83,7 +83,7 @@ case("Node: an upgrade", function(http)
   t.eq(c:recv(4), "ping")
 end)
 
-case("Node: 2,000 requests of 200 tasks", function(http)
+case("Node: 2,000 requests from 200 tasks", function(http)
   local done = 0
   for i = 1, 200 do
     loop.fork(function()

@@ -22,7 +22,7 @@ local function open()
   return c
 end
 
--- One request: on `kept`, or on a new connection, whose opening is measured as well.
+-- Measures one request on `kept`, or on a new connection. The time to open this connection is included.
 local function measure(kept)
   local began = lio.now()
   local c = kept or open()

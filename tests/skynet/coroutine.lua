@@ -30,7 +30,7 @@ local function steps()
   coroutine.yield "begin"
   for _ = 1, 2 do print("number", f(4)) end
   coroutine.yield "end"
-  -- The time of the coroutine of the start function.
+  -- The time of the coroutine that runs the start function.
   local seconds = profile.stop((coroutine.thread()))
   print("time", seconds > 0, seconds < 60)
 end

@@ -54,7 +54,7 @@ end
 
 local function master()
   skynet.start(function()
-    -- Calls in its own coroutine, up to the wait. Returns a function that waits for the outcome.
+    -- Starts a call in a separate coroutine. Returns a function that waits for the call's outcome.
     local function ask(...)
       local args = table.pack(...)
       local result

@@ -39,7 +39,7 @@ local function slave()
   end)
 end
 
--- The message without its place.
+-- Returns an error's message without its position.
 local function message_of(e)
   return (tostring(type(e) == "table" and e.message or e):gsub("^.-%.lua:%d+: ", ""))
 end

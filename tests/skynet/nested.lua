@@ -46,7 +46,7 @@ local function master()
     for one in each(pages(address, 3, 7)) do list[#list + 1] = one end
     print(table.concat(list, " "))
 
-    -- Several at a time, while the service does other work.
+    -- Several generators at a time, while the service does other work.
     local sums, other = {}, 0
     for i = 1, 5 do
       skynet.fork(function()
@@ -66,7 +66,7 @@ local function master()
     table.sort(sums)
     print(table.concat(sums, " "), other > 5)
 
-    -- A sleep in a nested coroutine, woken by the token, and by the innermost coroutine.
+    -- Sleeps in a nested coroutine: one is woken by the coroutine itself as the token, one by another token.
     local inner
     skynet.fork(function()
       local co = coroutine.create(function()
@@ -87,7 +87,7 @@ local function master()
     print(skynet.wakeup "token")
     skynet.yield()
 
-    -- An error of a call inside is returned by resume.
+    -- If a call in a coroutine raises an error, resume returns the error.
     local ok, e = coroutine.resume(coroutine.create(function() skynet.call(address, "lua", {}, 1) end))
     print(ok, type(e))
     local sorted, problem = pcall(table.sort, { 3, 2, 1 }, function(a, b)

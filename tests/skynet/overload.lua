@@ -11,7 +11,7 @@ local function slave()
   skynet.start(function()
     skynet.dispatch("lua", function(_, _, cmd, n)
       if cmd == "busy" then
-        -- Does not yield before all have arrived.
+        -- Does not yield until all messages have arrived.
         skynet.send(master, "lua")
         repeat until skynet.mqlen() == n
       elseif cmd == "count" then
@@ -27,12 +27,12 @@ local function first()
   skynet.start(function()
     skynet.dispatch("lua", function() skynet.wakeup "flood" end)
     local address = skynet.newservice(SERVICE_NAME, "slave", skynet.self())
-    -- The last two numbers end a slice with their last message: 31 messages in the first slice, which is long,
-    -- and then full slices of 512.
+    -- With the last two numbers, a slice ends with the last message: the first slice, which is long, has 31 messages,
+    -- and the later slices are full, with 512.
     for _, n in ipairs { 1500, 1024, 3000, 4000, 2590, 3102 } do
       skynet.send(address, "lua", "busy", n)
       skynet.wait "flood"
-      -- The call is the last of them.
+      -- The call below is the last of the n messages.
       for i = 1, n - 1 do skynet.send(address, "lua", "more", i) end
       print("flood", n, "handled", skynet.call(address, "lua", "count"))
     end

@@ -44,7 +44,7 @@ local function master()
     skynet.fork(section, print, "after the error")
     skynet.sleep(1)
 
-    -- Another queue is another section.
+    -- A second queue is a separate section.
     local other = queue()
     section(function()
       skynet.fork(other, print, "the other queue is free")

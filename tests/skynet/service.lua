@@ -1,4 +1,4 @@
--- `skynet.service`: a store that is made of a function, once, by the first caller; found by its name; closed.
+-- `skynet.service`: a store that the first caller creates from a function; later calls find it by name.
 
 -- luacheck: read_globals SERVICE_NAME
 

@@ -1,4 +1,4 @@
--- `sleep`, `wait`, `wakeup`: "BREAK" when woken, tokens and coroutines, order of wakeups, none inside the waker.
+-- `sleep`, `wait`, `wakeup`: "BREAK" after a wakeup, tokens, order; `wakeup` itself runs no coroutine.
 
 local skynet = require "skynet"
 
@@ -25,7 +25,7 @@ skynet.start(function()
   for _, i in ipairs { 2, 4, 1, 3 } do skynet.wakeup(i) end
   skynet.yield()
 
-  -- The timer of a sleep that was woken has no effect later.
+  -- If a sleep was interrupted, its timer has no effect later.
   local again = skynet.fork(function()
     print("broken off", skynet.sleep(50))
     print("its next sleep", skynet.sleep(60))

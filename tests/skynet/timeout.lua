@@ -24,7 +24,7 @@ skynet.start(function()
   skynet.wait "all"
 
   skynet.timeout(1, function() error "a timer's function fails" end)
-  -- Set later, for a later time.
+  -- This timeout is set later, for a later time.
   skynet.timeout(2, function() skynet.wakeup "next" end)
   skynet.wait "next"
   print "the next one runs"
