@@ -61,7 +61,7 @@ function skynet.self()
   return ltask.self()
 end
 
--- `address(addr)`: returns a number as ":%08x", other values as `tostring` shows them.
+-- `address(addr)`: returns an integer in the format ":%08x", and any other value as `tostring` converts it.
 function skynet.address(addr)
   if math.type(addr) == "integer" then return (":%08x"):format(addr) end
   return tostring(addr)

@@ -86,16 +86,16 @@ local function add_route(app, from, method, pattern, ...)
   return app:add_entry(method, pattern, sequence(handlers), call, handlers[1])
 end
 
--- `app:route(method, pattern, handler, …)` returns app. `method` is in capitals; `""` means every method. Patterns are
--- `/users/:id`, `/files/*path` for the rest of a path, and `/users/:id<%d+>` with a Lua pattern that the whole value
--- must match.
+-- `app:route(method, pattern, handler, …)` returns app. `method` is in upper case; `""` means every method. Patterns
+-- are `/users/:id`, `/files/*path` for the rest of a path, and `/users/:id<%d+>` with a Lua pattern that the whole
+-- value must match.
 function App:route(method, pattern, ...)
   check_app(self, "route")
   misuse.check("route", 1, method, "string")
   return add_route(self, { call = "route", index = 2 }, method, pattern, ...)
 end
 
--- `app:get(pattern, handler, …)`, `app:post(…)` and so on add a route for that method, and return app.
+-- `app:get(pattern, handler, …)`, `app:post(…)` and so on add a route for the method, and return app.
 for _, method in ipairs { "get", "post", "put", "patch", "delete", "head", "options" } do
   local name = method:upper()
   App[method] = function(self, pattern, ...)
@@ -153,7 +153,8 @@ end
 
 -- `app:use([prefix,] middleware)` returns app. `middleware(req, res, next)` runs around the handlers of all requests,
 -- or of the requests below `prefix`. The middleware that was added first is the outermost. `next()` runs the middleware
--- and the handler inside; then `res` contains their response. It is sent when the outermost middleware has returned.
+-- and the handler inside; then `res` contains their response. The response is sent when the outermost middleware has
+-- returned.
 function App:use(prefix, middleware)
   check_app(self, "use")
   if middleware == nil then
@@ -187,22 +188,22 @@ end
 -- Serving ----------------------------------------------------------------------------------------------
 
 -- `app:listen(where [, opts])` returns a server, or nil and a message. The call does not run the loop. `where` is a
--- port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"`, or a socket that listens; `opts` are those of `net.listen`, and
+-- port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"`, or a listening socket; `opts` are those of `net.listen`, and
 -- `addr`. `server.url` is the address; `server:stop(grace)` ends the server.
 function App:listen(where, opts)
   check_app(self, "listen")
   return listening.listen(self, where, opts)
 end
 
--- `app:server()` returns a server that does not listen: `server:admit(c)` serves a connection that the program has,
--- such as one end of a pair. `server:stop(grace)` ends the server.
+-- `app:server()` returns a server that does not listen: `server:admit(c)` serves a connection that the program already
+-- has, such as one end of a pair. `server:stop(grace)` ends the server.
 function App:server()
   check_app(self, "server")
   return listening.server(self)
 end
 
 -- `app:run(where [, opts])`: listens, prints the address once, and serves until SIGINT, SIGTERM or `stop` of
--- `lio.loop`. In a task of a running loop, it serves until the server stops. `opts` are those of `listen`, and
+-- `lio.loop`. In a task of a running loop, the call serves until the server stops. `opts` are those of `listen`, and
 -- `workers` (how many services of the scheduler serve the address; each of them runs the program) and `watchdog` (after
 -- how many seconds of CPU time an endless loop in a worker is reported).
 function App:run(where, opts)

@@ -1,7 +1,7 @@
--- `lio.webservice`: a service with the interface of ant.webserver, implemented with `lio.webserver`. This file has the
--- requests of the service; `spawn` runs webservice/service.lua; webservice/cgi.lua has the CGI modules, and
--- webservice/tunnel.lua the redirect mode. Invariant: `state` is "off", "starting", "on" or "stopping"; after a failed
--- start it is "off".
+-- `lio.webservice`: a service with the interface of ant.webserver, implemented with `lio.webserver`. This file defines
+-- the service's requests; `spawn` runs webservice/service.lua; webservice/cgi.lua loads the CGI modules, and
+-- webservice/tunnel.lua implements the redirect mode. Invariant: `state` is "off", "starting", "on" or "stopping";
+-- after a failed start it is "off".
 
 local cgi = require "lio.webservice.cgi"
 local ltask = require "ltask"
@@ -69,8 +69,8 @@ local function prefix_of(field, path)
   return prefix
 end
 
--- Records the owner of a prefix in `owners`. Raises if the prefix has an owner already. An owner is the name of an
--- entry.
+-- Records the owner of a prefix in `owners`. Raises if the prefix has an owner already. An owner is the name of a
+-- configuration entry.
 local function claim(owners, prefix, owner)
   if owners[prefix] then
     error(("%s and %s are for the same path"):format(owners[prefix], owner), 0)
@@ -123,8 +123,8 @@ end
 
 -- Requests ---------------------------------------------------------------------------------------------
 
--- Returns the address of the tunnel's service. The field `tunnel` is the address or a registered name; default: the
--- service that sent the request.
+-- Returns the address of the tunnel's service. The field `tunnel` is the address or a registered name; by default, it
+-- is the service that sent the request.
 local function tunnel_address(conf)
   local where = conf.tunnel
   if type(where) == "string" then return ltask.queryservice(where) end
@@ -165,8 +165,8 @@ local function start(conf)
   return url, port
 end
 
--- The request `start(conf)` returns the url and the port; see docs/webservice.md for the fields of `conf`. Raises if a
--- field is wrong, the service cannot listen on the address, or is serving already.
+-- The request `start(conf)` returns the URL and the port; see docs/webservice.md for the fields of `conf`. Raises if a
+-- field is invalid, or if the service cannot listen on the address or is already serving.
 function M.start(conf)
   if state == "on" then error("start: the service serves already, at " .. shown_address, 0) end
   if state ~= "off" then error("start: the service is " .. state, 0) end
@@ -186,7 +186,7 @@ function M.start(conf)
   return url, port
 end
 
--- The request `quit`: stops the server gracefully. Waits for the requests in progress, at most for `options.grace`
+-- The request `quit`: stops the server gracefully. Waits for the requests in progress, for at most `options.grace`
 -- seconds.
 function M.quit()
   state = "stopping"

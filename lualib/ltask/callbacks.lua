@@ -12,8 +12,8 @@ local M = {}
 
 -- Errors --------------------------------------------------------------------------------------
 
--- Called when a task has failed. Returns the error object that answers its request. If the sender expects no answer,
--- logs the error.
+-- Called when a task has failed. Returns the error object that answers its request. If the sender does not expect an
+-- answer, logs the error.
 function M.task_failed(co, err, from, session)
   local object = errors.describe(err, co)
   if session == 0 then
@@ -30,7 +30,7 @@ function M.error_response(from, err)
   return err
 end
 
--- Called before a call raises an error, in the coroutine that has called. Returns the value to raise.
+-- Called before a call raises an error, in the coroutine that made the call. Returns the value to raise.
 function M.call_failed(err)
   if errors.is_object(err) then errors.add_traceback(err) end
   return err
@@ -70,14 +70,15 @@ end
 
 -- Requests to the service library -------------------------------------------------------------
 
--- `ltask.call(addr, "tasks")`: returns the list of `lio.tasks` without the coroutines, which cannot be packed.
+-- `ltask.call(addr, "tasks")`: returns the list that `lio.tasks` returns, without the coroutines, which cannot be
+-- packed.
 function M.tasks()
   local list = require "lio.task_list"()
   for _, one in ipairs(list) do one.thread = nil end
   return list
 end
 
--- `ltask.syscall(addr, "inspect", what)`: returns the bytes in use if `what` is "memory", the numbers of objects by
+-- `ltask.syscall(addr, "inspect", what)`: returns the bytes in use if `what` is "memory", the number of objects of each
 -- type if it is "counts", or the tracebacks of the main function and of all tasks if it is "traceback".
 function M.inspect(what)
   if what == "memory" then return collectgarbage "count" * 1024 end
@@ -90,8 +91,8 @@ end
 -- Keeps the tokens on which `watch` waits, because a task is closed as orphaned when nothing refers to its token.
 M.watch_tokens = {}
 
--- `ltask.syscall(addr, "watch")`: is never answered, so the caller gets an error when this service ends. Does not keep
--- the service running.
+-- `ltask.syscall(addr, "watch")`: is never answered, so the caller gets an error when this service ends. The request
+-- does not keep the service running.
 function M.watch()
   local token = {}
   M.watch_tokens[token] = true

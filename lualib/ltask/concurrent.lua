@@ -17,16 +17,16 @@ local function unpack_list(list)
   return table.unpack(list, 1, n)
 end
 
--- Sends a request. Returns its session, or nil and an error if it was refused. If an argument is wrong, raises an error
--- that names `call`.
+-- Sends a request. Returns its session, or nil and an error if it was refused. If an argument is invalid, raises an
+-- error that names `call`.
 local function send(call, ...)
   local ok, session, problem = pcall(core.request, ...)
   if not ok then require("lio.misuse").relay(call, session) end
   return session, problem
 end
 
--- Raises unless `self` has the metatable `class`. `call` is the name of the method, `name` the word for the object in
--- the message.
+-- Raises unless `self` has the metatable `class`. In the message, `call` is the name of the method, and `name` is the
+-- word for the object.
 local function check_self(call, self, class, name)
   if getmetatable(self) ~= class then require("lio.misuse").argument(call, 1, name, self) end
 end
@@ -149,8 +149,9 @@ local function next_answer(self)
 end
 
 -- `for one, results in r:select([centiseconds]) do`: sends the requests, and yields each request with the list of its
--- results. A request that failed has a field `error`, and no results. The loop ends when all requests are answered, or
--- when the time has passed. `r:close()`, and the end of the block of `local r <close>`, drop the remaining answers.
+-- results. If a request has failed, its field `error` is set and `results` is nil. The loop ends when all requests are
+-- answered, or when the time has passed. `r:close()` drops the remaining answers; if `r` is declared as `local r
+-- <close>`, the end of its scope does this too.
 function request:select(timeout)
   check_self("select", self, request, "request")
   self.timed_out = false
@@ -236,9 +237,9 @@ local function check_entries(list)
 end
 
 -- `for one, result in ltask.parallel{ { f, … }, … } do`: runs the functions concurrently. The loop yields each entry
--- with the list of its results, or with `{ error=, rethrow= }`. With `generation = 1`, it yields the entry and the
--- results themselves, and raises the first error at the end. If the loop is left early, the functions that are still
--- running are killed.
+-- with the list of its results or, if the function has raised an error, with `{ error=, rethrow= }`. With `generation =
+-- 1`, the loop yields the entry and the results themselves, and raises the first error at the end. If the loop is left
+-- early, the functions that are still running are killed.
 function M.parallel(list)
   check_entries(list)
   local state = { left = #list, done = {}, running = {}, is_waiting = false }

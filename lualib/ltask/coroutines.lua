@@ -1,5 +1,5 @@
--- Functions of `ltask` for coroutines that `lio.task` does not have: waits of several coroutines on one token, and
--- rarely used functions.
+-- Coroutine functions of `ltask` that `lio.task` does not have: functions with which several coroutines can wait on one
+-- token, and rarely used functions.
 
 local core = require "ltask.core"
 local task = require "lio.task"
@@ -15,7 +15,7 @@ end
 -- Maps a token of `multi_wait` to a list of tokens of `lio.task`, one for each waiting coroutine.
 local waits = {}
 
--- `ltask.multi_wait([token])`: waits as `wait` does; several coroutines may wait on one token.
+-- `ltask.multi_wait([token])`: like `wait`, but several coroutines can wait on the same token.
 function M.multi_wait(token)
   token = token == nil and coroutine.running() or token
   if token ~= token then require "lio.misuse".raise("multi_wait: the token is NaN") end
@@ -38,7 +38,7 @@ local function end_waits(token, wake, ...)
 end
 
 -- `ltask.multi_wakeup(token, …)`: makes every `multi_wait` on the token return the values. Returns true, or nil if no
--- coroutine waits.
+-- coroutine is waiting.
 function M.multi_wakeup(token, ...)
   return end_waits(token, task.wakeup, ...)
 end
@@ -49,7 +49,7 @@ function M.multi_interrupt(token, err)
   return end_waits(token, task.interrupt, err)
 end
 
--- `ltask.dispatch_wakeup()` (G1): runs the coroutines that are in the ready queue.
+-- `ltask.dispatch_wakeup()` (G1): runs coroutines until the ready queue is empty.
 function M.dispatch_wakeup()
   if task.current() then require "lio.misuse".raise("dispatch_wakeup: called from inside a task") end
   while task.run_ready() do end

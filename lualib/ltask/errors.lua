@@ -1,9 +1,9 @@
 -- Error objects: an error, and a traceback of each service that the error has passed through. Used by ltask.callbacks;
 -- programs call `ltask.raise_error` and `ltask.error`.
 --
--- An object is `{ message = string, err = value, traceback, … }`. `err` is the raised value; it is absent if the value
--- is a string or cannot be packed. Messages contain the table without its metatable; the receiver sets the metatable
--- again.
+-- An error object is `{ message = string, err = value, traceback, … }`. `err` is the raised value; it is absent if the
+-- value is a string or cannot be packed. Messages contain the table without its metatable; the receiver sets the
+-- metatable again.
 
 local ltask = require "ltask"
 local core = require "ltask.core"

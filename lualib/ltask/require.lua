@@ -28,7 +28,7 @@ local function search(name)
   raise(("module '%s' not found:%s"):format(name, table.concat(messages)))
 end
 
--- Whether the coroutine would wait for itself if it waited for the module of `entry`.
+-- Reports whether the coroutine would wait for itself if it waited for the module of `entry`.
 local function is_circular(entry, co)
   while entry do
     if entry.owner == co then return true end

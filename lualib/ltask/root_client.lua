@@ -93,7 +93,7 @@ function M.kill(addr)
   return (ask_root("kill", addr))
 end
 
--- `ltask.servicepath([path])`: sets the path of service files for later spawns. Returns the path in force.
+-- `ltask.servicepath([path])`: sets the path of service files for later spawns. Returns the current path.
 function M.servicepath(path)
   if path ~= nil then check_name("servicepath", path) end
   return (ask_root("servicepath", path))

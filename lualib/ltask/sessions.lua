@@ -15,8 +15,9 @@ function M.current_session()
   return { from = from, session = session }
 end
 
--- `ltask.suspend(session, co_or_f)`: waits in a new coroutine for the answer to that session. Then calls the function
--- with the type, the pointer and the size of the answer; or wakes the coroutine, whose `wait` returns them.
+-- `ltask.suspend(session, co_or_f)`: waits in a new coroutine for the answer to the request with that session. Then
+-- calls the function with the type, the pointer and the size of the answer; or wakes the coroutine, whose `wait`
+-- returns them.
 function M.suspend(session, receiver)
   local is_coroutine <const> = type(receiver) == "thread"
   if not math.tointeger(session) then require "lio.misuse".argument("suspend", 1, "session", session) end

@@ -69,8 +69,8 @@ local function add_traceback(err)
   return type(err) == "string" and debug.traceback(err, 2) or err
 end
 
--- `start.start(config)`: returns the exit code when the system has ended. Raises if the configuration is wrong or the
--- system cannot start. docs/ltask.md describes the fields.
+-- `start.start(config)`: returns the exit code when the system has ended. Raises if the configuration is invalid or the
+-- system cannot start. docs/ltask.md describes the configuration's fields.
 function M.start(config)
   config = configuration.read(config)
   local accepted, problem = pcall(bootstrap.init, config.core)

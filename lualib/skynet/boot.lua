@@ -13,7 +13,8 @@ local running <const> = coroutine.running
 
 local RESPONSE <const> = 2
 
--- The module skynet.trace, once this service has used tracing; false before, so that other requests cost nothing.
+-- The module skynet.trace, once this service has used tracing; until then false, so that a service that is not traced
+-- has no overhead.
 M.trace = false
 -- Whether `exit` was called.
 M.exiting = false
@@ -92,7 +93,8 @@ local function run_with_inits(f, ...)
   return f(...)
 end
 
--- `pcall(f, …)`: runs the functions of `init`, then `f`. Returns the results of `xpcall`, with a traceback in an error.
+-- `pcall(f, …)`: runs the functions of `init`, then `f`. Returns the results of `xpcall`; an error message includes a
+-- traceback.
 function M.pcall(f, ...)
   return xpcall(run_with_inits, debug.traceback, f, ...)
 end

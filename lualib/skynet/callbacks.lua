@@ -21,7 +21,7 @@ local function text_to_log(object, suffix)
   return table.concat(lines, "\n")
 end
 
--- Also logs the errors of requests that are answered, because the caller may not log them.
+-- Logs an error even if it is sent to the caller as the answer, because the caller might not log it.
 function callbacks.task_failed(co, err, from, session)
   local object = errors.describe(err, co)
   if boot.trace then boot.trace.failed(co) end
@@ -29,7 +29,7 @@ function callbacks.task_failed(co, err, from, session)
     local is_sent = from ~= 0 and from ~= ltask.self()
     log("%s", text_to_log(object, is_sent and (" (a message from service %d)"):format(from)))
   elseif from == ROOT then
-    -- The only request of root is the start of the service.
+    -- The only request that root sends is the one that starts the service.
     log("the service could not start: %s", text_to_log(object))
   else
     log("error in a request of :%08x, session %d: %s", from, session, text_to_log(object))

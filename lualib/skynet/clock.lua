@@ -1,7 +1,7 @@
 -- Skynet's clocks. Used by lualib/skynet.lua.
 --
 -- Invariant: as in skynet, `starttime` is an integer, and `starttime` plus `now` is the exact time. So when the process
--- begins, `now` is the fraction of the second that `starttime` lacks.
+-- starts, `now` is the fraction of a second that `starttime` omits.
 
 local ltask = require "ltask"
 
@@ -20,12 +20,12 @@ function M.starttime()
   return process_start // 100
 end
 
--- `time()`: returns the seconds since the epoch, in steps of a centisecond.
+-- `time()`: returns the time since the epoch in seconds, with a resolution of one centisecond.
 function M.time()
   return M.now() / 100 + M.starttime()
 end
 
--- `hpc()`: returns the nanoseconds of a monotonic clock.
+-- `hpc()`: returns the time of a monotonic clock in nanoseconds.
 function M.hpc()
   return math.floor(ltask.counter() * 1e9)
 end

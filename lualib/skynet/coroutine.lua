@@ -9,7 +9,7 @@ local M = {
   yield = coroutine.yield,
 }
 
--- Maps a coroutine of `create` or `wrap` to the last task that has resumed it; to true before the first resume.
+-- Maps a coroutine of `create` or `wrap` to the last task that has resumed it, or to true before the first resume.
 local tasks = setmetatable({}, { __mode = "k" })
 
 local function check_function(call, f)

@@ -34,7 +34,7 @@ function CMD.GC()
   is_collecting = true
   local before, began = collectgarbage "count", ltask.counter()
   collectgarbage "collect"
-  -- Equal requests that have arrived already are handled now, and need no further collection.
+  -- Other GC requests that have already arrived are handled during this call, and do not collect again.
   skynet.yield()
   skynet.error(("GC %.2f KiB -> %.2f KiB in %.2f s"):format(before, collectgarbage "count", ltask.counter() - began))
   is_collecting = false
@@ -49,7 +49,8 @@ function CMD.STAT()
   }
 end
 
--- Returns the tracebacks of all waiting coroutines, or the traceback of the coroutine with that session.
+-- Returns the traceback of the coroutine with that session; if `session` is nil, the tracebacks of all waiting
+-- coroutines.
 function CMD.TASK(session)
   if session then return inspect.task(session) end
   local list = {}
@@ -127,8 +128,8 @@ local function environment(output)
   return setmetatable({ print = print, _U = all, _P = by_protocol }, { __index = _G })
 end
 
--- `RUN(source, name, …)`: runs Lua code. Returns whether it succeeded, and a string: the lines that it printed, and its
--- error.
+-- `RUN(source, name, …)`: runs Lua code. Returns whether it succeeded, and a string that contains the lines that the
+-- code printed and the error that it raised.
 function CMD.RUN(source, name, ...)
   local output = {}
   local f, problem = load(source, name or "=RUN", "bt", environment(output))

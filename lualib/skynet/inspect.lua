@@ -1,8 +1,8 @@
 -- The waiting coroutines, the statistics and the memory limit of this service. Used by lualib/skynet.lua and
 -- skynet.debug.
 --
--- Each waiting coroutine has a number: the session of the message that it waits for, or a new session, which it gets
--- when it is first listed.
+-- Each waiting coroutine is identified by a number: the session of the message that it waits for, or a new session,
+-- which it gets when it is first listed.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -25,7 +25,8 @@ local function number_of(co, session)
   return numbers[co]
 end
 
--- Returns the tracebacks of a task's coroutines, innermost first; for a task of `timeout`, where `timeout` was called.
+-- Returns the tracebacks of a task's coroutines, innermost first; for a task that `timeout` created, if it was
+-- recorded, the place where `timeout` was called.
 local function traceback(co, members)
   local timeouts = require "skynet.task".timeout_places
   if timeouts and timeouts[co] then return timeouts[co] end
@@ -111,14 +112,15 @@ local function find_coroutine(which)
 end
 
 -- `killthread(which)`: closes a coroutine. `which` is the coroutine, its session, or a part of its name. Returns the
--- coroutine, or nil if there is none or it is running. If the coroutine handles a request, the sender gets an error.
+-- coroutine, or nil if no coroutine matches or the coroutine is running. If the coroutine handles a request, the sender
+-- gets an error.
 function M.killthread(which)
   local co = find_coroutine(which)
   return co and task.current() ~= co and task.kill(co) and co or nil
 end
 
--- `term(addr)`: raises an error in all calls that wait for an answer of that service, and drops this service's answers
--- to it.
+-- `term(addr)`: raises an error in all calls that wait for an answer from that service, and drops this service's
+-- answers to it.
 function M.term(addr)
   local id = require "skynet.message".address(addr, "term")
   require "lio.misuse".rename("term", core.fail_calls, id, ("{service:%d} is dead"):format(id))
@@ -143,9 +145,9 @@ local STATISTICS <const> = {
   endless = function() return core.take_long_slice_report() and 1 or 0 end,
 }
 
--- `stat(name)`: returns a statistic of this service: "mqlen" is the number of unread messages, "message" the number of
--- read messages, "cpu" the seconds that it has run, "time" the seconds of the running slice, "endless" 1 if `endless`
--- is true, otherwise 0. Returns nil for other names.
+-- `stat(name)`: returns a statistic of this service: "mqlen" is the number of unread messages, "message" is the number
+-- of read messages, "cpu" is how long the service has run, in seconds, "time" is the duration of the current slice in
+-- seconds, "endless" is 1 if `endless` is true, otherwise 0. Returns nil for other names.
 function M.stat(name)
   local f = STATISTICS[name]
   return f and f()

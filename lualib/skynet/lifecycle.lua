@@ -14,7 +14,8 @@ local function check_name(call, name)
   misuse().raise(("%s: a service's name expected, got %s"):format(call, misuse().shown(name)))
 end
 
--- Returns the results of a request to root. Root's errors are raised unchanged, others at the program's line.
+-- Returns the results of a request to root. Errors from root are raised unchanged; other errors are raised at the
+-- program's line.
 local function results(call, ok, ...)
   if ok then return ... end
   local err = ...
@@ -29,7 +30,7 @@ local function ask_root(call, ...)
 end
 
 -- Creates a service from a file on the service path. If there is no such file, passes the name to the scheduler, which
--- has embedded services, or raises an error that lists the files it has tried.
+-- has embedded services, or raises an error that lists the files that it has tried.
 local function spawn(call, name, ...)
   local is_unique <const> = call == "uniqueservice"
   check_name(call, name)

@@ -24,7 +24,7 @@ local M = {}
 local lua_protocol <const> = { name = "lua", id = 10, pack = ltask.pack, unpack = ltask.unpack }
 local debug_protocol <const> = { name = "debug", id = 9, pack = ltask.pack, unpack = ltask.unpack }
 
--- The protocols, by name and by number; and the names of the plain protocols.
+-- `protocols`: the protocols, by name and by number. `plain`: the names of the plain protocols, by name and by number.
 local protocols <const> = {
   lua = lua_protocol, [lua_protocol.id] = lua_protocol, debug = debug_protocol, [debug_protocol.id] = debug_protocol,
 }
@@ -185,8 +185,8 @@ local function is_asked(from, session)
 end
 M.is_asked = is_asked
 
--- `not_asked(call)`: called when there is no request to answer. Returns false, once, if the task handles a message that
--- was sent without a session; otherwise raises an error that names `call`.
+-- `not_asked(call)`: called when there is no request to answer. If the task handles a message that was sent without a
+-- session, the first call returns false. Otherwise raises an error that names `call`.
 local function not_asked(call)
   local task = this_task()
   if without_session[task] then

@@ -1,6 +1,5 @@
--- Names of services (global names, and names that begin with a point), and the values of `getenv`. The service of
--- lualib/skynet/registry_service.lua stores them; it starts at the first request. Used by the other files of this
--- folder.
+-- Names of services (global names, and names that begin with a point), and the values of `getenv`. A service stores
+-- them (lualib/skynet/registry_service.lua), which starts at the first request. Used by the other files of this folder.
 
 local ltask = require "ltask"
 
@@ -11,7 +10,7 @@ local ROOT <const> = 1
 local registry -- the address of the service
 local addresses = {} -- name: the address of a service, which may have died
 
--- `ask(…)`: returns the registry's answer to a request.
+-- `ask(…)`: sends a request to the registry, and returns the answer.
 function M.ask(...)
   registry = registry or ltask.call(ROOT, "spawn_service", {
     name = "skynet.registry",
@@ -23,7 +22,7 @@ function M.ask(...)
 end
 local ask <const> = M.ask
 
--- Raises unless `name` can be a name. Numbers and strings such as ":0000000a" are addresses.
+-- Raises unless `name` can be the name of a service. Numbers and strings such as ":0000000a" are addresses, not names.
 local function check_name(name, call)
   if type(name) ~= "string" or name == "" or name:sub(1, 1) == ":" or tonumber(name) then
     error(("%s: a name expected, such as \".name\" or \"NAME\", got '%s'"):format(call, tostring(name)), 3)
@@ -84,7 +83,7 @@ function M.getenv(key)
   return get(key)
 end
 
--- `setenv(key, value)`: sets a value for all services. Raises if the key has a value.
+-- `setenv(key, value)`: sets a value for all services. Raises if the key already has a value.
 function M.setenv(key, value)
   check_key("setenv", key)
   if get(key) ~= nil then error(("setenv: the key '%s' is set already"):format(tostring(key)), 2) end

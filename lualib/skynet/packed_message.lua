@@ -18,7 +18,7 @@ local function take_bytes(msg, sz)
   return text
 end
 
--- The message that `pack_bytes` has made and `packstring` has not freed yet.
+-- The message that `pack_bytes` has created and `packstring` has not freed yet.
 local packed, size
 
 local function pack_bytes(...)
@@ -33,7 +33,7 @@ function M.packstring(...)
   packed = nil
   if msg then remove(msg, sz) end
   if ok then return text end
-  -- An error of a table's `__pairs` is raised unchanged.
+  -- An error that a table's `__pairs` raises is raised unchanged.
   local problem = type(text) == "string" and text:match "Unsupport type %w+ to serialize$"
   if problem then require "lio.misuse".raise(problem) end
   error(text, 0)

@@ -1,6 +1,6 @@
 -- `require "skynet.profile"`: measures the CPU time of coroutines, without their waits. Used by programs.
 --
--- The result is the CPU time of the task (a handler or a fork) in which the coroutine runs. If the coroutine was
+-- The measured time is the CPU time of the task (a handler or a fork) in which the coroutine runs. If the coroutine was
 -- resumed by `resume` or `wrap`, the time during which it is suspended does not count.
 
 local task = require "lio.task"
@@ -8,7 +8,7 @@ local task = require "lio.task"
 local M = {}
 
 local weak <const> = { __mode = "k" }
--- Maps a measured coroutine to the CPU time of its task at the start, plus the pauses.
+-- Maps a measured coroutine to the CPU time of its task at the start, plus the CPU time during the pauses.
 local began = setmetatable({}, weak)
 -- Maps a coroutine that has yielded to `resume` to the CPU time of its task at the yield.
 local paused = setmetatable({}, weak)
@@ -24,7 +24,8 @@ local function check_coroutine(call, co)
   error(("bad argument #1 to '%s' (coroutine expected, got %s)"):format(call, type(co)), 3)
 end
 
--- `start([co])`: begins to measure a coroutine, by default the running coroutine. Raises if it is measured already.
+-- `start([co])`: starts measuring a coroutine, by default the running coroutine. Raises if the coroutine is already
+-- being measured, or if the caller is not a coroutine of the service.
 function M.start(co)
   if co == nil then co = coroutine.running() end
   check_coroutine("start", co)

@@ -1,5 +1,6 @@
--- Rarely used parts of skynet's messages: messages that are already packed, and protocols with their own `pack` and
--- `unpack`, whose messages are sent as strings. Used by lualib/skynet.lua, and by skynet.message for such protocols.
+-- The rarely used functions for skynet messages: functions for messages that are already packed, and protocols with
+-- their own `pack` and `unpack`. The messages of such a protocol are sent as strings. Used by lualib/skynet.lua, and by
+-- skynet.message for such protocols.
 
 local ltask = require "ltask"
 local boot = require "skynet.boot"
@@ -43,7 +44,7 @@ function M.register_protocol(class)
   if class.dispatch then message.dispatch(name, class.dispatch) end
 end
 
--- `to_string(p, …)`: packs the values into a message of protocol `p`, a string.
+-- `to_string(p, …)`: packs the values into a string, with the `pack` of protocol `p`.
 function M.to_string(p, ...)
   if not p.pack then error(("the protocol '%s' has no function pack"):format(p.name), 0) end
   return packed_message.take_string(p.pack(...))

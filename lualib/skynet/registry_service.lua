@@ -38,8 +38,8 @@ local starting = {} -- name: the token on which requests for a starting service 
 local queried = {} -- name: the token on which requests wait until a service has the name
 local count = 0
 
--- Root gets a name that is never used again, so that a service of the same name can start as soon as the old service is
--- closed.
+-- Passes root a name that is never used again, so that a service of the same name can start as soon as the old service
+-- is closed.
 local function start_service(name, code, args)
   count = count + 1
   return ltask.call(ROOT, "spawn_service", {

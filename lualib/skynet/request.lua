@@ -84,8 +84,8 @@ local function check_select(self, timeout)
 end
 
 -- `for one, answer in r:select([centiseconds]) do`: sends all calls. The loop yields each call that was added, with the
--- list of its results, or with false if it has failed. When the time has passed, the loop ends, and `r.timeout` is
--- true. Answers that arrive after the loop are dropped.
+-- list of its results, or with false if the call has failed. When the time has passed, the loop ends, and `r.timeout`
+-- is true. Answers that arrive after the loop are dropped.
 function request:select(timeout)
   check_select(self, timeout)
   local state = { tasks = {}, left = #self, answers = {}, first = 1, last = 0 }
@@ -101,7 +101,7 @@ function request:select(timeout)
   return next_answer, self, nil, self
 end
 
--- `r:close()`: drops the answers that arrive from now on.
+-- `r:close()`: drops the answers that arrive after this call.
 function request:close()
   local state = states[self]
   if not state or state.is_closed then return end

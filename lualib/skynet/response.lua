@@ -31,8 +31,8 @@ local function post_answer(from, session, as_string, packer, ok, ...)
 end
 
 -- `response([pack])`: returns a function that answers the running request once, later, from any coroutine of this
--- service. Its arguments are true and the values, or false for an error. It returns whether the answer was delivered.
--- If its argument is "TEST", it only returns whether the caller still waits.
+-- service. The function takes true and the values, or false for an error, and returns whether the answer was delivered.
+-- If the argument is "TEST", the function only returns whether the caller is still waiting.
 function M.response(packer)
   local from, session = core.current()
   if not message.is_asked(from, session) then

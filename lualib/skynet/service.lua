@@ -1,5 +1,5 @@
--- `require "skynet.service"`: unique services that are created from a function instead of a file. Used by programs. The
--- service of lualib/skynet/registry_service.lua stores their names.
+-- `require "skynet.service"`: unique services that are created from a function instead of a file. Used by programs. A
+-- service stores their names (lualib/skynet/registry_service.lua).
 
 local ltask = require "ltask"
 local names = require "skynet.names"
@@ -13,8 +13,8 @@ local function check_name(call, name)
   error(("bad argument #1 to '%s' (string expected, got %s)"):format(call, type(name)), 3)
 end
 
--- Returns the code of a service's main function. The function runs in another VM, so it cannot refer to local
--- variables.
+-- Returns the code of a service's main function. The function runs in another VM, so it cannot refer to local variables
+-- outside of it.
 local function code_of(f)
   if type(f) == "string" then return f end
   if type(f) ~= "function" then

@@ -20,7 +20,7 @@ local M = {}
 local sleeping = setmetatable({}, { __mode = "kv" })
 local woken = setmetatable({}, { __mode = "kv" })
 
--- The number of wakeups, and the number of wakeups whose coroutines have certainly run.
+-- The number of wakeups, and the number of wakeups whose coroutines are certain to have run.
 local wakeups, finished_wakeups = 0, 0
 
 -- `deferred`: the tokens of new deferred forks. `deferred_again`: the tokens of forks that were deferred again.
@@ -76,7 +76,8 @@ local function defer(list)
   task_wait(token)
 end
 
--- `wakeups_before`: the number of wakeups when the function was forked.
+-- Runs the function of a fork, after the coroutines that were woken first. `wakeups_before`: the number of wakeups when
+-- the function was forked.
 local function run_fork(f, wakeups_before, ...)
   -- The coroutines of these wakeups have run: they were in the queue before the fork.
   if wakeups_before > finished_wakeups then finished_wakeups = wakeups_before end
@@ -87,8 +88,8 @@ local function run_fork(f, wakeups_before, ...)
   return f(...)
 end
 
--- `fork(f, …)`: creates a coroutine and returns it. The coroutine runs when the running one suspends, after the
--- coroutines that were woken or forked before.
+-- `fork(f, …)`: creates a coroutine and returns it. The new coroutine runs when the running coroutine suspends, after
+-- the coroutines that were woken or forked before.
 function M.fork(f, ...)
   check_function(1, "fork", f)
   return task_fork(run_fork, f, wakeups, ...)
@@ -166,15 +167,16 @@ function M.wait(token)
   end_wait(token, co)
 end
 
--- Handles a wakeup of a coroutine that an earlier wakeup has woken: ends the coroutine's next wait, if that has begun.
+-- Handles a wakeup of a coroutine that an earlier wakeup has woken: ends the coroutine's next wait, if it has started
+-- one.
 local function wake_again(token)
   if sleeping[token] and task_wakeup(token) then
     woken[token], sleeping[token] = sleeping[token], nil
   end
 end
 
--- `wakeup(token)`: wakes the coroutine that sleeps or waits on the token. The coroutine runs when the running one
--- suspends, in the order of the wakeups. Returns true, or nothing if no coroutine waits.
+-- `wakeup(token)`: wakes the coroutine that sleeps or waits on the token. The woken coroutines run when the running
+-- coroutine suspends, in the order of the wakeups. Returns true, or nothing if no coroutine is waiting.
 function M.wakeup(token)
   if token == nil then error("bad argument #1 to 'wakeup' (a token expected, got nil)", 2) end
   local co = sleeping[token]
@@ -201,7 +203,7 @@ local function run_timeout(centiseconds, f)
   return f()
 end
 
--- `timeout(centiseconds, f)`: creates a coroutine that runs `f` after the time, and returns the coroutine.
+-- `timeout(centiseconds, f)`: creates a coroutine that runs `f` after that time, and returns the coroutine.
 function M.timeout(centiseconds, f)
   check_time("timeout", centiseconds)
   check_function(2, "timeout", f)

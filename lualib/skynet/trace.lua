@@ -1,9 +1,9 @@
--- Traces: logs the events of a request, from service to service, with one tag:
+-- Traces: logs the events of a request with one tag as the request passes from service to service:
 --   <TRACE :00000003-1> 12.345678 call @main.lua:12
--- The entry has the tag, the seconds of the clock that all services share, the event, and the place. Used by the other
--- files of this folder.
+-- Each entry consists of the tag, the time in seconds on the clock that all services share, the event, and, for a call,
+-- the source line. Used by the other files of this folder.
 --
--- A call sends its tag to the callee in a separate request, just before the call. If the callee does not have this
+-- A call sends its tag to the callee in a separate request, just before the call. If the callee does not handle this
 -- request, the request is refused without effect.
 
 local ltask = require "ltask"
@@ -26,7 +26,7 @@ local function log(tag, event, level)
   if level then
     level = level + 2
     local info = debug.getinfo(level, "Sl")
-    -- C functions such as `pcall` are skipped.
+    -- Skips C functions such as `pcall`.
     while info and info.currentline < 0 do
       level = level + 1
       info = debug.getinfo(level, "Sl")
@@ -75,7 +75,8 @@ function M.event(event)
 end
 
 -- `call(to, level)`: logs the start of a call to the service `to`, and sends the running task's tag to it. Returns the
--- tag, or nil. `level` selects the place: 1 is the caller of this function, 2 the caller of that caller.
+-- tag, or nil. `level` selects the logged source line: 1 for the line in the caller of this function, 2 for the line in
+-- that function's caller.
 function M.call(to, level)
   local tag = tags[this_task()]
   if not tag then return end
@@ -84,8 +85,8 @@ function M.call(to, level)
   return tag
 end
 
--- `begin(from, p)`: called when the running task begins to handle a request of protocol `p`. Traces the task if the
--- protocol or the sender is traced.
+-- `begin(from, p)`: called when the running task starts handling a request of protocol `p`. Traces the task if the
+-- protocol or the sender's call is traced.
 function M.begin(from, p)
   local tag = expected[from]
   expected[from] = nil
@@ -108,13 +109,13 @@ function M.finish()
   log(tag, "end")
 end
 
--- `failed(task)`: called when the handler has raised an error. Logs it if the task is traced.
+-- `failed(task)`: called when the handler has raised an error. Logs the error event if the task is traced.
 function M.failed(task)
   local tag = tags[task]
   if tag then log(tag, "error") end
 end
 
--- `expect(from, tag)`: traces the next request of that service, with the tag.
+-- `expect(from, tag)`: traces the next request from the service `from`, with the tag.
 function M.expect(from, tag)
   boot.trace = M
   expected[from] = tag

@@ -1,5 +1,5 @@
--- Messages without a handler: requests and answers that are unknown here; and requests whose handler returns without
--- answering. Used by skynet.callbacks, skynet.message and lualib/skynet.lua.
+-- Messages without a handler: requests and answers that this service does not know, and requests whose handler returns
+-- without answering. Used by skynet.callbacks, skynet.message and lualib/skynet.lua.
 
 local ltask = require "ltask"
 local core = require "ltask.core"

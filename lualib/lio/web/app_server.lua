@@ -3,7 +3,8 @@
 --
 -- Connections, requests and responses are native (`http.server`, see src/http/server). Tasks run `http.serve`, which
 -- calls the handlers. A task serves one request after another; when a handler waits, its task waits too, and another
--- task serves the remaining requests. So the coroutine is switched once per round of the loop, not once per request.
+-- task serves the remaining requests. So the server switches coroutines once per round of the loop, not once per
+-- request.
 
 local dispatch = require "lio.web.dispatch"
 local exchanges = require "lio.web.exchange"
@@ -49,8 +50,8 @@ local function serve_ready(app_server)
   app_server.idle_task = task
 end
 
--- The function of a serving task that runs later. If there is more work, starts the next such task, which serves the
--- remaining requests if a handler waits here.
+-- The function of a serving task that `serve_soon` starts. If there is more work, first starts another such task, which
+-- serves the remaining requests if a handler waits in this one.
 local function serve_later(app_server)
   if app_server.server:work_count() > 1 then app_server.driver.scheduler.start(serve_later, app_server) end
   serve_ready(app_server)
@@ -114,7 +115,7 @@ function AppServer:count() return self.server:count() end
 
 function AppServer:is_full() return self.server:is_full() end
 
--- Requests a call of `on_leave` when the next connection has been removed.
+-- Requests that `on_leave` be called when the next connection has been removed.
 function AppServer:notify_leave() self.server:notify_next_close() end
 
 function AppServer:listen(socket)
@@ -122,15 +123,15 @@ function AppServer:listen(socket)
   self.server:listen(socket)
 end
 
--- Accepts waiting peers. Returns true if it has accepted connections, or if the server is full; false if no peer waits,
--- with the socket armed; or nil, message, code.
+-- Accepts waiting peers. Returns true if it has accepted connections or the server is full. If no peer is waiting,
+-- returns false, and the selector reports the next peer. On failure, returns nil, message, code.
 function AppServer:accept()
   local more, message, code = self.server:accept()
   self:serve_soon()
   return more, message, code
 end
 
--- Accepts waiting peers even if the server is full. Returns whether more peers may wait.
+-- Accepts waiting peers even if the server is full. Returns whether more peers might be waiting.
 function AppServer:accept_waiting()
   local more = self.server:accept(true)
   self:serve_soon()
@@ -152,12 +153,12 @@ function AppServer:close_some_idle() self.server:close_some_idle() end
 
 -- Stopping ---------------------------------------------------------------------------------------------
 
--- Begins to stop: requests that have arrived are answered, and connections are closed when they are idle.
+-- Starts to stop the server: requests that have arrived are answered, and connections are closed when they are idle.
 function AppServer:stop()
   self.stopping = true
   self.server:stop()
-  -- Meanwhile the loop receives the data that has arrived. If another process listens already, the longer time lets
-  -- more clients learn from a response that the connection closes.
+  -- During this sleep, the loop receives the data that has arrived. If another process is already listening, a longer
+  -- sleep lets more clients learn from a response that their connection will be closed.
   self.driver:sleep(supervisor and supervisor.is_replaced() and 1 or 0.05)
   self.server:drain()
   for _, exchange in pairs(self.exchanges) do
@@ -167,7 +168,7 @@ function AppServer:stop()
   self:serve_soon()
 end
 
--- Ends the stop: closes all connections. Tasks that wait on a connection get "closed".
+-- Completes the stop: closes all connections. Tasks that are waiting on a connection get "closed".
 function AppServer:close()
   self.server:close()
   self.closed = true

@@ -1,8 +1,8 @@
 -- `web.compress`: middleware that compresses response bodies for clients that accept a coding.
 --
--- It decides just before the head is sent (`res:on_head`), so it handles every kind of body: a string is compressed as
--- a whole, other bodies piece by piece (`res.encoder`). A body that already has a coding, or that is a part of a file,
--- is not changed. The coding is chosen as RFC 9110 section 12.5.3 specifies.
+-- The middleware decides just before the head is sent (`res:on_head`) whether to compress. So it handles every kind of
+-- body: a string is compressed as a whole, other bodies piece by piece (`res.encoder`). A body that already has a
+-- coding, or that is a part of a file, is not changed. The coding is chosen as RFC 9110 section 12.5.3 specifies.
 
 local compress = require "lio.compress"
 local misuse = require "lio.misuse"
@@ -48,7 +48,8 @@ local function qualities(value)
 end
 
 -- Returns the coding of `order` that has the highest quality in a value of `Accept-Encoding`; if several codings have
--- it, the first of them. Nil if the client accepts none of them, or prefers an uncompressed body.
+-- that quality, the first of them. Returns nil if the client accepts none of the codings, or prefers an uncompressed
+-- body.
 local function choose(value, order)
   local accepted = qualities(value)
   local any = accepted["*"] or 0
@@ -62,7 +63,7 @@ local function choose(value, order)
   return best
 end
 
--- `choose` with a cache: clients send one of a few values.
+-- Returns `choose` with a cache, because clients send only a few different values.
 local function cached_chooser(order)
   local known, count = {}, 0
   return function(value)
@@ -104,7 +105,7 @@ local function order_of(codings)
   return { table.unpack(codings) }
 end
 
--- Returns the level of each coding, by name. Raises if a coding does not have the level.
+-- Returns the level of each coding, by name. Raises if a coding does not support the level.
 local function levels_of(level)
   local levels = {}
   for _, coding in ipairs(ORDER) do
@@ -158,7 +159,7 @@ local function is_candidate(settings, res, body)
   return settings.fits(kind:match "^%s*([^;%s]*)":lower()) and true or false
 end
 
--- Compressing a body twice may not give identical bytes (RFC 9110 section 8.8.3.3).
+-- Makes the ETag weak, because compressing the same body again can produce different bytes (RFC 9110 section 8.8.3.3).
 local function weaken_etag(res)
   local etag = res:get_header "etag"
   if etag and etag:sub(1, 1) == '"' then res:header("ETag", "W/" .. etag) end
@@ -183,9 +184,9 @@ local function on_head(settings, req, res, body)
 end
 
 -- `web.compress([options])` returns middleware. `min`: the minimum length of a body whose length is known, in bytes,
--- 1024 by default; `types`: a list of media types, `"text/*"` for a group, or a function that is called with a type and
--- returns whether to compress; `level`: as for `compress.encoder`, or a table of levels by coding; `codings`: the
--- codings to use, in order of preference, out of `"br"`, `"gzip"` and `"deflate"`.
+-- 1024 by default; `types`: a list of media types or groups such as `"text/*"`, or a function that is called with a
+-- type and returns whether to compress; `level`: as for `compress.encoder`, or a table of levels by coding; `codings`:
+-- the codings to use, in order of preference, out of `"br"`, `"gzip"` and `"deflate"`.
 return function(opts)
   local settings = read_options(options.check("web.compress", 1, opts, OPTIONS))
   return function(req, res, next)

@@ -38,7 +38,7 @@ end
 
 local function row(entry)
   local slash = entry.kind == "directory" and "/" or ""
-  -- With "./", a name that contains a colon is not read as a scheme.
+  -- The prefix "./" keeps browsers from reading a name that contains a colon as a URL scheme.
   local link = "./" .. http.percent_encode(entry.name) .. slash
   local size = slash == "" and shown_size(entry.size) or "–"
   return ('<tr><td><a href="%s">%s%s</a><td class="n">%s<td class="n d">%s\n'):format(

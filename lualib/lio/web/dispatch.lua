@@ -1,5 +1,5 @@
--- The functions that the native server calls while it serves requests. It calls the handlers itself and sends the
--- bodies that they return; it calls the functions of this file to choose a handler that the route alone does not
+-- The functions that the native server calls while it serves requests. The server itself calls the handlers and sends
+-- the bodies that they return; it calls the functions of this file to choose a handler that the route alone does not
 -- determine, to complete a request whose handler did more than return a body, and to wake tasks. Used by
 -- web/app_server.lua.
 --
@@ -36,7 +36,7 @@ end
 
 -- After the handler ------------------------------------------------------------------------------------
 
--- Calls the functions of `res:on_end`, the latest first.
+-- Calls the functions added by `res:on_end`, the last one first.
 local function run_end_hooks(exchange, req, res)
   local hooks = exchange.end_hooks
   exchange.end_hooks = false
@@ -46,7 +46,7 @@ local function run_end_hooks(exchange, req, res)
   end
 end
 
--- Frees the temporary files of the form and the file of the response, and calls the functions of `res:on_end`.
+-- Frees the temporary files of the form and the file of the response, and calls the functions added by `res:on_end`.
 local function clean_up(exchange, req, res)
   exchange.needs_cleanup = false
   if exchange.form then
@@ -115,14 +115,14 @@ end
 -- Waking -----------------------------------------------------------------------------------------------
 
 -- For each reason of `notify`, by its number in the native server: the `event` whose waiting tasks are woken, and the
--- `result` of their wait. The reason that the connection is closed is not in the list.
+-- `result` of their wait. The list does not contain the reason "connection closed".
 local WAKE_UPS <const> = {
   [0] = { event = "read", result = true }, { event = "write", result = true }, { event = "end", result = true },
   { event = "read", result = "timeout" }, { event = "write", result = "timeout" },
 }
 
--- `notify(app_server, id, reason)`: wakes the tasks that wait on request `id`. If `id` is nil, a connection was
--- removed.
+-- `notify(app_server, id, reason)`: wakes the tasks that wait on request `id`. If `id` is nil, a connection has been
+-- removed: calls `on_leave`.
 function M.notify(app_server, id, reason)
   if not id then return app_server.on_leave() end
   local exchange = app_server.exchanges[id]

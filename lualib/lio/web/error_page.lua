@@ -1,4 +1,4 @@
--- The library's own responses to errors: a short text, or JSON for clients that accept JSON but no text; for
+-- The library's own responses to errors: a short text, or JSON for clients that accept JSON but not text; with
 -- `debug = true`, a page with the traceback and source lines. Called by web/handler_error.lua and web/routing.lua.
 
 local html = require "lio.web.html"
@@ -14,19 +14,19 @@ local function escape(text)
   return (html.escape(text):gsub("[%z\1-\8\11-\31\127]", "\u{FFFD}"))
 end
 
--- Whether a header's value must not be shown.
+-- Reports whether a header's value must not be shown.
 local function is_secret(name)
   return name:find "cookie" or name:find "auth" or name:find "token" or name:find "secret" or name:find "api%-?key"
 end
 
--- Whether the client accepts JSON, and neither text nor HTML.
+-- Reports whether the client accepts JSON, but neither text nor HTML.
 local function wants_json(req)
   local accept = req:header "accept"
   if not accept or not accept:find("json", 1, true) then return false end
   return not (accept:find("*/*", 1, true) or accept:find("text/", 1, true))
 end
 
--- `for_status(req, status [, headers])` returns status, body, headers of a response that only names the status.
+-- `for_status(req, status [, headers])` returns the status, body and headers of a response that states only the status.
 function M.for_status(req, status, headers)
   local reason = http.reason(status)
   if wants_json(req) then
@@ -38,8 +38,8 @@ function M.for_status(req, status, headers)
 end
 
 -- Finds the first line of a traceback whose source file can be read. Returns the path, the line number and the source
--- lines around it. `trace` must not include the error's message, because a client may supply a part of the message and
--- so choose the file.
+-- lines around it. `trace` must not include the error's message, because a client can supply a part of the message and
+-- thus choose the file.
 local function source_of(trace)
   for path, number in trace:gmatch "\n\t([^\n\t:]+):(%d+):" do
     local file = io.open(path, "r")
@@ -121,7 +121,7 @@ local function html_page(req, err)
   }
 end
 
--- Whether the client names HTML in `Accept`.
+-- Reports whether the client lists HTML in `Accept`.
 local function wants_html(req)
   for item in (req:header "accept" or ""):gmatch "[^,]+" do
     if item:lower():find "^%s*text/html%s*$" then return true end
@@ -131,8 +131,8 @@ local function wants_html(req)
   return false
 end
 
--- `for_error(req, err, debug)` returns status, body, headers for `err`, a caught error of `handler_error.catch`.
--- `debug`: whether the response shows the error.
+-- `for_error(req, err, debug)` returns the status, body and headers of the response to `err`, a caught error of
+-- `handler_error.catch`. `debug`: whether the response shows the error.
 function M.for_error(req, err, debug)
   if not debug then return M.for_status(req, 500) end
   local kind, body = "text/plain; charset=utf-8", nil

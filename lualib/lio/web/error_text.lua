@@ -1,12 +1,12 @@
 -- Converts raised values to text, for the log of web/handler_error.lua. `__tostring` is the only metamethod that is
--- called. Invariant: the result of `on_one_line` has no control characters, so a value from a client cannot start a
--- line of the log.
+-- called. Invariant: the result of `on_one_line` has no control characters, so a value from a client cannot start a new
+-- line in the log.
 
 local debug <const> = debug or require "lio.debug"
 
 local M = {}
 
--- The parts of a value that are shown.
+-- Limits on what is shown of a value.
 local DEPTH <const> = 3 -- levels of nested tables
 local ENTRIES <const> = 20 -- elements of one list; also the maximum number of other entries of a table
 local LONGEST <const> = 200 -- bytes of one string
@@ -62,7 +62,8 @@ local function describe_table(value, depth)
   return "{ " .. table.concat(parts, ", ") .. " }"
 end
 
--- Returns a value as text, without calling metamethods. Tables are shown down to `DEPTH` levels, so a cycle ends.
+-- Returns a value as text, without calling metamethods. Tables are shown down to `DEPTH` levels, so a cyclic table does
+-- not cause endless recursion.
 function describe(value, depth)
   local kind = type(value)
   if kind == "string" then
@@ -79,7 +80,7 @@ local function has_text(value)
   return type(meta) == "table" and rawget(meta, "__tostring") ~= nil
 end
 
--- `message_of(value)` returns the message of a raised value: a string as it is, any other value described.
+-- `message_of(value)` returns the message of a raised value: a string unchanged, or a description of any other value.
 function M.message_of(value)
   local kind = type(value)
   if kind == "string" then return value end

@@ -1,9 +1,9 @@
--- An exchange is the data that Lua keeps for a request whose handler does more than return a body: why its body was
--- refused, its form, the file of its response, hooks, server-sent events, waiting tasks. It is created when it is first
--- needed, and ends with the request.
+-- An exchange is the data that Lua keeps for a request whose handler does more than return a body: why the request's
+-- body was refused, its form, the file of the response, hooks, server-sent events, waiting tasks. It is created when it
+-- is first needed, and ends with the request.
 --
 -- An exchange may be used after its request has ended: the functions of `http.request` then have no effect. If the
--- native server has no request object, it passes the id of the request, a number.
+-- native server has no request object, it passes the request's id, a number, instead.
 
 local http = require "lio.http"
 
@@ -24,12 +24,12 @@ M.by_request = by_request
 local Exchange = {
   refusal = false, -- why the body was refused: `status`, `reason`, and `raised`, the value that form.lua raised
   upload_error = false, -- the error of `on_file`, as `handler_error.catch` returns it
-  needs_cleanup = false, -- whether one of the next three is set
+  needs_cleanup = false, -- whether one of the next three fields is set
   form = false,
   file = false,
   end_hooks = false,
   taken_over = false, -- the program owns the connection
-  peer_closed = false, -- the peer has closed, or does not read
+  peer_closed = false, -- the peer has closed, or is not reading
   aborted = false, -- the response cannot be completed
   event_stream = false, -- server-sent events
   waiting = false, -- for each event, a list of the tokens of waiting tasks
@@ -57,13 +57,13 @@ local function create(req)
   return exchange
 end
 
--- `of(res)` returns the exchange of a response.
+-- `of(res)` returns the exchange of a response. Creates it if the response has none.
 function M.of(res) return by_request[res.request] or create(res.request) end
 
 -- `existing(res)` returns the exchange of a response; nil if it has none.
 function M.existing(res) return by_request[res.request] end
 
--- `of_request(req)` returns the exchange of a request.
+-- `of_request(req)` returns the exchange of a request. Creates it if the request has none.
 function M.of_request(req) return by_request[req] or create(req) end
 
 -- `remove(exchange)`: forgets an exchange whose request has ended.
@@ -141,7 +141,7 @@ function Exchange:continue_reading(f, limit, value, status, reason)
   return value, status, reason
 end
 
--- Calls `f`, a function of `http.request` that reads the body, until it does not block. Returns the results of `f`.
+-- Calls `f`, a function of `http.request` that reads the body, until it no longer blocks. Returns the results of `f`.
 function Exchange:read(f, limit)
   return self:continue_reading(f, limit, f(self.request, limit))
 end

@@ -21,7 +21,7 @@ local MAX_PIECE <const> = 32 * 1024
 local STATUS <const> = {
   ["not found"] = 404, outside = 404, ["not a file"] = 404, ENOTDIR = 404, denied = 403, EMFILE = 503, ENFILE = 503,
 }
--- Seconds between two log entries about missing descriptors.
+-- The minimum number of seconds between two log entries about a lack of descriptors.
 local QUIET <const> = 60
 
 local M = { STATUS = STATUS }
@@ -223,7 +223,7 @@ local function refuse(res, message, code)
   return nil, message, code
 end
 
--- `respond(res, path, opts)`: `res:file`. Returns true, or nil, message, code.
+-- `respond(res, path, opts)` implements `res:file`. Returns true, or nil, message, code.
 function M.respond(res, path, opts)
   if type(path) ~= "string" then misuse.argument("file", 1, "path", path) end
   opts = options.check("res:file", 2, opts, OPTIONS)

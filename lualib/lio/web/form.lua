@@ -14,7 +14,7 @@ local native <const> = http.request
 
 local M = {}
 
--- The default limits of a form. The option `body` is a limit too; its default is the limit of the app.
+-- The default limits of a form. The option `body` is a limit too; its default is the app's limit.
 M.defaults = {
   parts = 1000, -- fields and files, or pairs of a urlencoded form
   part_headers = 8 * 1024, -- bytes of one part's headers
@@ -27,7 +27,7 @@ M.defaults = {
 local OPTIONS <const> = { body = options.number(0), dir = options.string, on_file = options.callable }
 for name in pairs(M.defaults) do OPTIONS[name] = options.number(0) end
 
--- The folder for temporary files.
+-- Returns the folder for temporary files.
 local function default_dir()
   local dir = os.getenv "TMPDIR"
   if dir and dir ~= "" then return dir end
@@ -92,8 +92,8 @@ function Form:store(part)
   part.complete = true
 end
 
--- Adds a value under a name. If the name has a value already, a list of the values replaces it. `lists`: the set of the
--- names that have a list.
+-- Adds a value under a name. If the name already has a value, it gets a list of its values instead. `lists`: the set of
+-- the names that have a list.
 local function add(values, lists, name, value)
   local known = values[name]
   if known == nil then
@@ -197,8 +197,8 @@ local function urlencoded(req, exchange, chosen)
   return nil, "the form has too many fields", 413
 end
 
--- Frees the temporary files. Called at the end of the request; idempotent. `reason` is for the errors of later calls;
--- by default, the request has ended.
+-- Frees the temporary files. Called at the end of the request; idempotent. `reason` is the reason that errors of later
+-- calls give: by default, that the request has ended.
 function Form:close(reason)
   for _, part in ipairs(self.files) do close_part(part, reason or "because its request has ended") end
 end

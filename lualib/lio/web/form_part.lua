@@ -3,14 +3,14 @@
 --
 -- web/form.lua creates parts, and closes them at the end of the request: the file of a part that was not moved is then
 -- deleted. A small file is in memory until its path is requested.
--- Fields: `name`, `filename` (as the client has sent it), `basename` (safe as the name of a file), `content_type`,
+-- Fields: `name`, `filename` (as the client sent it), `basename` (safe as the name of a file), `content_type`,
 -- `headers`, `size` (bytes received), `path` (of the temporary file, or of the moved file).
 
 local http = require "lio.http"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
 
--- How many bytes are read or copied at a time, and how many bytes a file name may have.
+-- The number of bytes that are read or copied at a time, and the maximum length of a file name in bytes.
 local PIECE <const> = 64 * 1024
 local LONGEST <const> = 255
 
@@ -29,7 +29,7 @@ local function shorten(name)
   return name:sub(1, last) .. extension
 end
 
--- Returns the last component of a path, which may have slashes or backslashes, without control characters and
+-- Returns the last component of a path, which may have slashes or backslashes, without control characters or
 -- surrounding blanks; "file" if no name is left.
 local function basename(filename)
   local name = filename:match("[^/\\]*$"):gsub("[%c\127]", ""):gsub("^%s+", ""):gsub("%s+$", "")
@@ -64,7 +64,7 @@ function M.new(form, name, filename, headers)
     form = form,
     file = false,
     complete = false, -- the whole part was received
-    streamed = false, -- the handler reads it in pieces
+    streamed = false, -- the handler reads the part in pieces
   }, Part)
 end
 
@@ -165,9 +165,9 @@ end
 
 local OF_MOVE <const> = { replace = options.boolean }
 
--- `part:move(path [, opts])`: gives the file the name `path`, so that it is not deleted. May be called again for
--- another name. Returns true; or nil, message, code. The code is `"exists"` if a file of that name exists and
--- `opts.replace` is not set.
+-- `part:move(path [, opts])`: moves the file to `path`, so that it is not deleted at the end of the request. May be
+-- called again with another path. Returns true; or nil, message, code. The code is `"exists"` if a file of that name
+-- exists and `opts.replace` is not set.
 function Part:move(path, opts)
   check_open(self, "move")
   misuse.check("move", 1, path, "string")
@@ -186,7 +186,7 @@ function M.close(part, reason)
   if part.file then part.file:close() end
 end
 
--- `part:close()`: deletes the temporary file, also before the request ends. Idempotent.
+-- `part:close()`: deletes the temporary file without waiting for the end of the request. Idempotent.
 function Part:close()
   check_self(self, "close")
   M.close(self, "because part:close() was called")

@@ -18,7 +18,7 @@ function M.catch(value)
   return { value = value, message = message, text = message .. debug.traceback("", 2) }
 end
 
--- `as_caught(err)` returns the error of an `xpcall` with `catch` as a caught error. If memory is short, Lua does not
+-- `as_caught(err)` returns the error of an `xpcall` with `catch` as a caught error. If memory runs out, Lua does not
 -- call `catch`, and `err` is a string.
 function M.as_caught(err)
   if type(err) ~= "string" then return err end
@@ -33,7 +33,8 @@ function M.log(req, err)
     texts.on_one_line(err.message), trace, "\n")
 end
 
--- Reports whether the raised `value` is the refusal of the request's body: its object, or its reason as a message.
+-- Reports whether the raised `value` is the refusal of the request's body: the refusal object, or its reason as a
+-- message.
 local function is_refusal(refusal, value)
   if type(value) ~= "string" then return refusal.raised ~= nil and rawequal(refusal.raised, value) end
   local bare = value:gsub("^[^\n]-:%d+: ", ""):gsub("^request body: ", "")
@@ -54,7 +55,7 @@ function M.respond_plainly(exchange, req, res, err)
   res:set_result(require("lio.web.error_page").for_error(req, err, exchange.app.settings.debug))
 end
 
--- Calls the app's `on_error`. Returns true if it has set the response, or if the exchange is aborted.
+-- Calls the app's `on_error`. Returns true if `on_error` has set the response, or if the exchange is aborted.
 local function call_on_error(exchange, req, res, err)
   local place = mount_scopes.place(req)
   local on_error = mount_scopes.error_handler(exchange.app, req)

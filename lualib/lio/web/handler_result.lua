@@ -1,6 +1,6 @@
--- Makes a response from the results of a handler: a body, a status and headers, in one of a few orders. Its methods are
--- called by web/response_sending.lua, web/middleware.lua and web/handler_error.lua. If the request's body was refused
--- and the handler sets nothing, the refusal is the response.
+-- Makes a response from the results of a handler: a body, a status and headers, in one of a few orders. The methods
+-- defined here are called by web/response_sending.lua, web/middleware.lua and web/handler_error.lua. If the request's
+-- body was refused and the handler sets nothing, the refusal is the response.
 --
 -- Invariant: a handler that has begun to send, or has taken over the connection, may return anything; its results are
 -- ignored.
@@ -29,7 +29,7 @@ local function is_body(value)
 end
 
 -- Parses the results of a handler; the first result is not nil. If they have one of the FORMS, returns true, status,
--- body, headers; each of the three is nil if it is absent. Otherwise the first result is false.
+-- body, headers; each of the three is nil if it is absent. Otherwise returns false.
 local function parse(res, a, b, c, ...)
   if ... ~= nil or c ~= nil and type(c) ~= "table" then return false end
   if is_status(a) then

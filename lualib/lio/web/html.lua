@@ -1,5 +1,5 @@
--- `html.escape(text)` returns text escaped for the content or for an attribute of an HTML page. Used for the pages of
--- web/error_page.lua and web/directory_listing.lua.
+-- `html.escape(text)` returns the text, escaped for the content or for an attribute of an HTML page. Used for the pages
+-- of web/error_page.lua and web/directory_listing.lua.
 
 local M = {}
 

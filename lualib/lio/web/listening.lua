@@ -52,13 +52,13 @@ local function parse_address(call, where, opts)
   return addr, port
 end
 
--- Returns the ip, the port and the family of the address that `listening`, a listener or a socket, is bound to.
+-- Returns the IP address, the port and the family of the address that `listening`, a listener or a socket, is bound to.
 local function bound_to(listening)
   local where = listening.address and { listening:address() } or { listening:info("socket"):value() }
   return table.unpack(where, 1, 3)
 end
 
--- Returns the URL of that address, or `"unix:/path"`.
+-- Returns the URL of the address that `listening` is bound to, or `"unix:/path"`.
 local function url_of(listening)
   local ip, port, family = bound_to(listening)
   if family == "unix" then return "unix:" .. tostring(ip) end
@@ -84,7 +84,7 @@ end
 
 -- Listening --------------------------------------------------------------------------------------------
 
--- Returns the driver of `lio.net`. Raises if no loop runs it; `call` is the name of the method for the message.
+-- Returns the driver of `lio.net`. Raises if no loop runs the driver; `call` is the name of the method for the message.
 local function driver_for(call)
   local driver = drivers.of(require("lio.net").instance)
   driver:check_loop("app:%s", call)
@@ -117,19 +117,19 @@ local function listen(app, call, where, opts)
   return server
 end
 
--- `listen(app, where, opts)`: `app:listen`.
+-- `listen(app, where, opts)` implements `app:listen`.
 function M.listen(app, where, opts)
   return listen(app, "listen", where, options.check("app:listen", 2, opts, LISTEN_OPTIONS))
 end
 
--- `server(app)`: `app:server`.
+-- `server(app)` implements `app:server`.
 function M.server(app)
   return (serve(app, driver_for "server"))
 end
 
 -- Running ----------------------------------------------------------------------------------------------
 
--- `worker()`: `web.worker`.
+-- `worker()` implements `web.worker`.
 function M.worker()
   local workers = package.loaded["lio.web.workers"]
   local assignment = workers and workers.assignment
@@ -178,7 +178,7 @@ local function run_here(app, where, opts, on_listening)
   return loop.run(server.wait, server)
 end
 
--- `run(app, where, opts)`: `app:run`.
+-- `run(app, where, opts)` implements `app:run`.
 function M.run(app, where, opts)
   opts = options.check("app:run", 2, opts, RUN_OPTIONS)
   driver_for "run"
@@ -188,7 +188,7 @@ function M.run(app, where, opts)
   local workers = require "lio.web.workers"
   local is_worker, socket = workers.next_socket()
   if not is_worker then return start_workers(app, where, opts) end
-  -- Without a socket, the worker was started for another call of `run`, and this call does nothing.
+  -- If there is no socket, the worker was started for another call of `run`, and this call does nothing.
   if socket then return run_here(app, socket, opts, workers.serve_with) end
 end
 

@@ -1,7 +1,7 @@
 -- `web.log`: middleware that writes a line per request when the response is sent or the client has closed.
 --
 -- Lines are buffered and written together: when the buffer reaches 64 KiB, 0.2 seconds after its first line, and at
--- once while the server stops. Data from clients is escaped, so that a client cannot forge a line.
+-- once while the server is stopping. Data from clients is escaped, so that a client cannot forge a line.
 
 local exchanges = require "lio.web.exchange"
 local lio = require "lio"
@@ -12,7 +12,7 @@ local Log = {}
 Log.__index = Log
 Log.__name = "lio.log"
 
--- The buffered lines are written when they have this many bytes, or after this many seconds.
+-- The buffered lines are written when they reach this many bytes, or after this many seconds.
 local FULL <const> = 64 * 1024
 local DELAY <const> = 0.2
 
@@ -68,7 +68,7 @@ function formats.combined(entry)
     quoted(entry.referer), quoted(entry.agent))
 end
 
--- Escapes text that is not UTF-8, because it would make the line invalid JSON.
+-- Escapes the non-ASCII bytes of text that is not UTF-8, because they would make the line invalid JSON.
 local function utf8_text(text)
   if text and not utf8.len(text) then return (text:gsub("[\128-\255]", escape_byte)) end
   return text
@@ -152,7 +152,7 @@ local function add(self, line, app_server)
   self.timer = app_server.driver.timers:add(DELAY, self)
 end
 
--- Returns the values of a log line. They are the first argument of a format function.
+-- Returns the table of values for a log line, which is the first argument of a format function.
 local function entry_of(req, res, began, wall)
   local status, bytes, aborted = res:sent()
   return {
@@ -221,7 +221,7 @@ local OPTIONS <const> = {
   file = options.rule("a path, a function or an object with the method 'write'", function(value)
     local kind = type(value)
     if kind == "string" or kind == "function" then return true end
-    -- A userdata without `__index` has no fields.
+    -- Indexing a userdata without `__index` raises.
     if kind ~= "table" and kind ~= "userdata" then return false end
     local ok, write = pcall(write_of, value)
     return ok and options.callable.test(write)

@@ -1,6 +1,6 @@
 -- Runs the middleware of `app:use` around a handler. Called by web/dispatch.lua for the app that listens, and by
 -- web/mount.lua for apps mounted in it; `req.path` is relative to the app that handles the request. webserver.lua uses
--- `next_of` for several handlers of one route.
+-- `next_of` for routes with several handlers.
 --
 -- Invariant: `next()` does not raise the errors of the functions that it calls. An error is logged and answered here,
 -- so the code after `next()` runs, and finds the response in `res`.
@@ -27,14 +27,14 @@ local function run(req, res, role, f, inner)
 end
 
 -- `next_of(res, role, f, inner [, scope])` returns the function `next` for one middleware: it calls `inner`, and sets
--- the results as the response. It may be called once. `f` is the program's function that `inner` calls; `role`
+-- the results as the response. `next` may be called only once. `f` is the program's function that `inner` calls; `role`
 -- describes `f` in the error for invalid results. `scope` is the mount scope of the middleware's app.
 function M.next_of(res, role, f, inner, scope)
   local called = false
   return function()
     if called then error("next: called twice by one middleware", 2) end
     called = true
-    -- If `inner` raises, the header fields that are set at this point stay.
+    -- If `inner` raises, the header fields that have been set so far are kept.
     local req = res.request
     native.save_fields(req)
     local ok, err = xpcall(run, catch, req, res, role, f, inner)

@@ -54,7 +54,7 @@ local function contains(other, app)
 end
 
 -- Registers `chain`, the mounts that lead to a prefix, with an app and with the apps that it is mounted in. If two apps
--- are mounted at one prefix, the first mount counts.
+-- are mounted at the same prefix, the first mount is used.
 local function declare(app, prefix, chain)
   app.below = app.below or { routes = http.routes(), chains = {}, declared = {} }
   local below = app.below

@@ -2,13 +2,13 @@
 -- and other fields are relative to the app's prefix. Called by web/mount.lua, web/middleware.lua and
 -- web/handler_error.lua.
 --
--- Invariant: leaving a scope gives the request the values that it had when the scope was entered.
+-- Invariant: leaving a scope restores the fields that the request had when it entered the scope.
 
 local percent_decode <const> = require "lio.http.percent_decode"
 
 local M = {}
 
--- The field of a request with its innermost scope.
+-- The request field that contains the request's innermost scope.
 local SCOPE <const> = {}
 
 -- Returns the first `count` segments of a path, and the remaining path, which begins with a slash.
@@ -69,7 +69,7 @@ function M.restore(req, place)
 end
 
 -- `error_handler(app, req)` returns the `on_error` of the innermost app that handles the request and has an `on_error`;
--- nil if no app has one. The request leaves the scopes of the apps inside that app.
+-- nil if no app has one. The request leaves the scopes of the apps that are mounted inside that app.
 function M.error_handler(app, req)
   local scope = req[SCOPE]
   while scope do

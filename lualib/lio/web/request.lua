@@ -29,7 +29,7 @@ local getters = {
 }
 
 -- Header values by name, case-insensitive; the values of repeated fields are joined. The key for the request is a
--- table, because every string may be the name of a header field.
+-- table, because any string can be the name of a header field.
 local REQUEST <const> = {}
 local Headers = {}
 
@@ -73,7 +73,8 @@ local function check(req, call, limit)
   end
 end
 
--- `req:trailers()` returns the trailer fields of a chunked body, by lower-case name; empty until the body was read.
+-- `req:trailers()` returns the trailer fields of a chunked body, by lower-case name; empty until the body has been
+-- read.
 function Request:trailers()
   check(self, "trailers")
   return native.trailers(self)
@@ -86,7 +87,8 @@ Request.header = head.field
 Request.header_all = head.field_all
 
 -- `req:body([limit])` returns the whole body, `""` if there is none; or nil, reason, status. `limit` is in bytes; the
--- default is the app's limit. If the body is refused and the handler sets no response, the refusal is the response.
+-- default is the app's limit. If the body is refused and the handler does not set a response, the refusal is the
+-- response.
 function Request:body(limit)
   if limit ~= nil or type(self) ~= "userdata" then check(self, "body", limit) end
   local body, status, reason = body_of(self, limit)
@@ -99,8 +101,8 @@ function Request:body(limit)
   return body
 end
 
--- `for piece in req:stream([limit]) do`: iterates over the body in pieces; each piece is read when the loop needs it.
--- Raises if the body ends early or is refused.
+-- `for piece in req:stream([limit]) do`: iterates over the body in pieces; each piece is read when the iteration
+-- reaches it. Raises if the body ends early or is refused.
 function Request:stream(limit)
   check(self, "stream", limit)
   local exchange = exchange_of(self)

@@ -1,5 +1,5 @@
 -- Responses as handlers see them. The values that a handler sets or returns are kept until the handler and its
--- middleware have returned; `write` begins to send at once. The class and its fields are in web/response_class.lua.
+-- middleware have returned; `write` starts sending at once. The class and its fields are in web/response_class.lua.
 
 local classes = require "lio.web.response_class"
 local exchanges = require "lio.web.exchange"
@@ -62,8 +62,8 @@ local function replace_field(res, call, name, value)
   return add_field(res, call, name, value)
 end
 
--- `res:header(name, value)`: replaces all fields called `name` with one; nil removes them. If the Content-Type is
--- `false`, the body is sent without a type. Returns res.
+-- `res:header(name, value)`: replaces all fields called `name` with one; if `value` is nil, removes them. If the
+-- Content-Type is `false`, the body is sent without a type. Returns res.
 -- `res:header(name)` returns the value that was set, or nil.
 function Response:header(name, ...)
   local is_simple = type(self) == "table" and rawget(self, "content_type") == nil
@@ -92,8 +92,8 @@ function Response:cookie(name, value, opts)
 end
 
 -- `res:trailer(name, value)`: adds a trailer field. The body is then sent in chunks, unless the client uses HTTP/1.0 or
--- the method is HEAD; no trailer is sent then. Raises for a field that is not allowed in trailers, and for bytes that
--- could split the response. Returns res.
+-- the method is HEAD; in these cases, no trailer is sent. Raises for a field that is not allowed in trailers, and for
+-- bytes that could split the response. Returns res.
 function Response:trailer(name, value)
   check_self(self, "trailer")
   misuse.check("trailer", 1, name, "string")
@@ -106,7 +106,7 @@ end
 
 -- The body -------------------------------------------------------------------------------------------
 
--- Whether a table is a list of strings; numbers may follow the first string.
+-- Reports whether a table is a list of strings; numbers may follow the first string.
 local function is_list_of_strings(body)
   if type(body[1]) ~= "string" then return false end
   local count = 0
@@ -117,8 +117,8 @@ local function is_list_of_strings(body)
   return count == #body
 end
 
--- `res:send(body)`: sets the body, which is a string, a list of strings, or a function that returns pieces until nil.
--- Any other table is sent as JSON. Returns res.
+-- `res:send(body)`: sets the body, which is a string, a list of strings, or a function that returns the pieces, and nil
+-- at the end. Any other table is sent as JSON. Returns res.
 function Response:send(body)
   check_open(self, "send")
   local kind = type(body)

@@ -1,6 +1,6 @@
 -- Sends responses: at once with `res:write` and `res:flush`, or when the handler and its middleware have returned
 -- (`Response:finish`, called by web/dispatch.lua). Decides whether a body is sent whole or in pieces: a string with
--- trailers is one piece.
+-- trailers is sent as one piece.
 
 local classes = require "lio.web.response_class"
 local exchanges = require "lio.web.exchange"
@@ -27,14 +27,14 @@ local function content_type_of(res)
   return content_type or nil
 end
 
--- Calls the functions of `on_head`, the latest first. `body` is nil if the body is sent in pieces.
+-- Calls the functions added by `on_head`, the last one first. `body` is nil if the body is sent in pieces.
 local function run_head_hooks(res, body)
   local hooks = res.head_hooks
   res.head_hooks = nil
   for index = #hooks, 1, -1 do hooks[index](res, body) end
 end
 
--- Raises for a status in the field `code` that cannot be sent.
+-- Raises an error, because the field `code` contains a status that cannot be sent.
 local function refuse_code(res)
   error(("%s: res.code must be an integer from 200 to 599, got %s"):format(
     describe_handler(res), misuse.shown(res.code)), 0)
@@ -58,7 +58,8 @@ local function queue_encoded(res, bytes)
   return native.queue_chunk(res.request, bytes)
 end
 
--- Writes a piece of a body that is compressed. The pieces of one round of the loop are flushed together.
+-- Writes a piece of a body that is compressed. Pieces that are written in the same round of the loop are flushed
+-- together.
 local function write_encoded(res, piece)
   local exchange, encoder = exchange_of(res), res.encoder
   local queued, failed = queue_encoded(res, encoder:write(piece))
@@ -72,8 +73,9 @@ local function write_encoded(res, piece)
   return true
 end
 
--- `res:write(piece)`: sends a piece of the body; the first call also sends the head. Pieces of one round of the loop
--- may be sent together. Waits while the peer does not read. Returns true; or nil and "closed" if the peer has closed.
+-- `res:write(piece)`: sends a piece of the body; the first call also sends the head. Pieces that are written in the
+-- same round of the loop may be sent together. Waits while the peer is not reading. Returns true; or nil and "closed"
+-- if the peer has closed.
 function Response:write(piece)
   check_self(self, "write")
   if type(piece) ~= "string" then misuse.argument("write", 1, "string", piece) end

@@ -1,5 +1,5 @@
--- Finds the handler of a request if the native router found no route, or a route with constraints; provides the
--- responses to OPTIONS, and the responses 404 and 405. Called by web/dispatch.lua. Reads the app and the request, and
+-- Finds the handler of a request if the native router has found no route, or a route with constraints. Provides the
+-- responses to OPTIONS, and the 404 and 405 responses. Called by web/dispatch.lua. Reads the app and the request, and
 -- changes neither.
 
 local allow_value <const> = require "lio.web.allow"
@@ -11,7 +11,8 @@ local head <const> = http.head
 
 local NO_MOUNTS <const> = {}
 
--- Returns the library's response for a status. Removes fields with which middleware described another body.
+-- Returns the library's response for a status. Removes the header fields in which middleware has described another
+-- body.
 local function status_page(req, res, ...)
   native.drop_body_fields(res.request)
   return require("lio.web.error_page").for_status(req, ...)
@@ -26,8 +27,8 @@ local function options_handler(allowed)
   return function() return 204, nil, { Allow = value } end
 end
 
--- `custom`: the `not_found` of a mounted app, or nil. When it is called, the status is 405 and `Allow` is set. If it
--- sets the status 404, 405 is sent, because the path has a route.
+-- `custom`: the `not_found` of a mounted app, or nil. When `custom` is called, the status is 405 and `Allow` is set.
+-- Even if `custom` sets the status 404, 405 is sent, because the path has a route.
 local function not_allowed_handler(allowed, custom)
   local value = allow_value(allowed)
   return function(req, res)
@@ -38,7 +39,7 @@ local function not_allowed_handler(allowed, custom)
   end
 end
 
--- Whether the request's parameters satisfy the constraints of a route.
+-- Reports whether the request's parameters satisfy the constraints of a route.
 local function satisfies(routes, req, id)
   local constraints = routes:constraints(id)
   if not constraints then return true end
@@ -57,7 +58,7 @@ local function methods_of_app(app)
   return methods
 end
 
--- Reports whether a route serves `method`, which is not the route's own method.
+-- Reports whether a route also serves `method`, which differs from the route's own method.
 local function serves(entry, method)
   return entry.method == "" and method ~= "CONNECT" or method == "HEAD" and entry.method == "GET"
 end
@@ -69,7 +70,7 @@ local function find_route(app, req)
   local handler, handler_id
   for _, id in ipairs(head.matches(req, app.routes)) do
     if id == 0 then
-      -- Less specific patterns follow.
+      -- The patterns that follow are less specific.
       if handler then return handler, handler_id end
     elseif satisfies(app.routes, req, id) then
       local entry = app.entries[id]
@@ -84,7 +85,7 @@ end
 
 -- Returns the handler of a request, and the id of its route unless the handler is the library's.
 local function find(app, req)
-  -- The target `*`; or `http://host` without a path, which has the same meaning (RFC 9112 section 3.2.4).
+  -- The target is `*`, or `http://host` without a path, which has the same meaning (RFC 9112 section 3.2.4).
   if head.raw_path(req) == "*" then return options_handler(methods_of_app(app)) end
   local handler, found = find_route(app, req)
   if handler then return handler, found end

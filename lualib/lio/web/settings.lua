@@ -12,7 +12,7 @@ M.defaults = {
   body = 8 * 1024 * 1024,
   header_time = 10, -- from a head's first byte to its blank line
   keep_alive_time = 60, -- without a request
-  body_time = 10, -- before the minimum rate counts
+  body_time = 10, -- before the minimum rate applies
   body_rate = 240, -- the minimum rate of a body, in bytes per second
   write_time = 30, -- without progress in sending
   connections = 10000,
@@ -21,7 +21,7 @@ M.defaults = {
   debug = false, -- error pages with traceback
 }
 
--- `fields` is bounded by the parser's table.
+-- The size of the parser's table limits `fields`.
 local OPTIONS <const> = {
   request_line = options.whole(1, 1 << 30),
   headers = options.whole(1, 1 << 30),

@@ -14,7 +14,7 @@ local Events = {}
 Events.__index = Events
 Events.__name = "lio.events"
 
--- Seconds between comments, so that proxies do not close a silent stream.
+-- The number of seconds between comments, which keep proxies from closing a silent stream.
 local PING <const> = 15
 
 -- Adds a field to `parts` for each line of a value.
@@ -59,7 +59,7 @@ function Events:send(data, event, id, retry)
   if id ~= nil then parts[#parts + 1] = "id: " .. one_line(id, "id") .. "\n" end
   if retry ~= nil then
     if math.type(retry) ~= "integer" or retry < 0 then
-      misuse.raise "events:send: retry must be an integer number of milliseconds"
+      misuse.raise(("events:send: retry must be an integer from 0 (milliseconds), got %s"):format(misuse.shown(retry)))
     end
     parts[#parts + 1] = "retry: " .. retry .. "\n"
   end
@@ -109,7 +109,7 @@ function Events:close()
   return true
 end
 
--- Ends the stream: frees the timer, and wakes the task that waits.
+-- Ends the stream: frees the timer, and wakes the waiting task.
 function Events:finish()
   if self.closed then return end
   self.closed = true
@@ -121,7 +121,7 @@ end
 -- Called when the timer fires: sends a comment, and sets the timer again.
 function Events:expired()
   if self.closed then return end
-  -- A client that has not read what is queued needs no comment.
+  -- A client that has not read the queued bytes does not need a comment.
   local exchange = self.exchange
   if native.queued(exchange.request) == 0 then self:comment() end
   if not self.closed then self.driver.timers:set(self.timer, self.ping) end

@@ -11,7 +11,8 @@ local options = require "lio.options"
 
 local native <const> = http.request
 
--- The defaults of `cache` and `cache_file`: the maximum bytes of all files in memory, and of one file in memory.
+-- The defaults of `cache` and `cache_file`: the maximum total size of the files in memory, and the maximum size of one
+-- of them, in bytes.
 local CACHE <const>, CACHE_FILE <const> = 8 * 1024 * 1024, 64 * 1024
 
 local OPTIONS <const> = {

@@ -14,12 +14,12 @@ local S = core.load_embedded "lio.service"()
 -- No task wakes this token. It is a local of this file, because a task is killed if nothing refers to its token.
 local end_of_worker <const> = {}
 
--- A request that is not answered: it fails when the worker ends.
+-- This request is never answered; it fails when the worker ends.
 function S.ended()
   ltask.wait(end_of_worker)
 end
 
--- Worker `index` is blocked, or no longer blocked.
+-- Called when worker `index` becomes blocked, and when it is no longer blocked.
 function S.accept_for(index, is_blocked)
   require("lio.web.workers").accept_for(index, is_blocked)
 end

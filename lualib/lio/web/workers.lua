@@ -15,7 +15,8 @@ local misuse = require "lio.misuse"
 
 local M = {}
 
--- How many calls of `run` with several workers this VM has made. The n-th call in a worker is the n-th call here.
+-- How many calls of `run` with several workers this VM has made. The n-th call in a worker corresponds to the n-th call
+-- here.
 local calls = 0
 
 -- In a worker, its assignment: `index` (its number) and `count` (the number of workers); `call`, the number of the call
@@ -86,7 +87,7 @@ end
 -- In the VM that starts the workers ------------------------------------------------------------------------
 
 -- Opens `count` sockets that share an address; for a unix path, one socket for all workers. If the previous program had
--- more sockets, adds them. If `addr` is a socket, opens none. Returns a list of sockets; or nil and a message.
+-- more sockets, adds them. If `addr` is a socket, uses that socket. Returns a list of sockets; or nil and a message.
 local function open_sockets(addr, port, opts, count)
   if type(addr) == "userdata" then return { addr } end
   local net, is_unix = require("lio.net").instance, addr:match "^unix:"

@@ -31,7 +31,7 @@ local function find(text)
   return value
 end
 
--- `load(prefix, text)` returns the module, or raises a message that names the fault.
+-- `load(prefix, text)` returns the module, or raises a message that describes the fault.
 function M.load(prefix, text)
   local ok, module = pcall(find, text)
   if not ok then
@@ -43,7 +43,7 @@ function M.load(prefix, text)
   return module
 end
 
--- Returns the module's function for a method, or nil. Ignores the metatable, which may return a function for every
+-- Returns the module's function for a method, or nil. Ignores the metatable, which could supply a function for every
 -- name.
 local function exported(module, method)
   local name = METHODS[method]

@@ -11,7 +11,7 @@ local webservice = require "lio.webservice"
 
 local S = {}
 
--- A tunnel sends the last three requests.
+-- A tunnel sends the last three of these requests.
 for _, name in ipairs { "start", "tunnel_data", "tunnel_shutdown", "tunnel_close" } do S[name] = webservice[name] end
 
 function S.quit()

@@ -13,7 +13,8 @@ local driver <const> = require("lio.net.driver").of(loop.net)
 
 local M = {}
 
--- How many bytes of a session may be pending here if the tunnel sends without waiting for the results.
+-- The maximum number of bytes of a session that can be pending here if the tunnel sends without waiting for the
+-- results.
 local BACKLOG <const> = 16 * 1024 * 1024
 -- Centiseconds between two liveness checks of a tunnel that does not report its death.
 local CHECK_INTERVAL <const> = 100
@@ -36,7 +37,7 @@ function Session:call(name, ...)
   return ok, result, message
 end
 
--- Called if the tunnel has not answered in time. If the tunnel runs again, it is notified that the session has ended.
+-- Called if the tunnel has not answered in time. When the tunnel runs again, it is notified that the session has ended.
 function Session:expired()
   self:drop()
   ltask.send(self.tunnel.address, "tunnel_close", self.id)
@@ -167,7 +168,7 @@ local function drop_all(self)
   for _, session in ipairs(list) do session:drop() end
 end
 
--- Whether the tunnel's service is dead, according to the results of a request to it.
+-- Reports whether the tunnel's service is dead, according to the results of a request to it.
 local function is_dead(self, ok, message)
   return not ok and tostring(message):find(("{service:%d} is dead"):format(self.address), 1, true) ~= nil
 end
@@ -194,7 +195,8 @@ local function drain(self, seconds)
   self.drained = nil
 end
 
--- `tunnel:stop(grace)`: gives requests in progress `grace` seconds to be answered, and then ends every session.
+-- `tunnel:stop(grace)`: waits up to `grace` seconds for requests in progress to be answered, and then ends every
+-- session.
 function Tunnel:stop(grace)
   if self.stopping then return end
   self.stopping = true
@@ -208,8 +210,8 @@ function Tunnel:stop(grace)
 end
 
 -- `open(app, address, addr, port, on_death)`: requests the service `address` to carry the connections to `addr` and
--- `port`. Returns a tunnel; or nil and a message. `url` and `public_port` of the tunnel are the service's results, if
--- it returned any. `on_death()` is called when the service has died.
+-- `port`. Returns a tunnel; or nil and a message. The tunnel's fields `url` and `public_port` are the service's
+-- results, if the service returned any. `on_death()` is called when the service has died.
 function M.open(app, address, addr, port, on_death)
   if address == ltask.self() then return nil, "the tunnel cannot be this service itself" end
   local ok, opened, second = pcall(ltask.call, address, "tunnel_open", addr, port)

@@ -15,7 +15,7 @@ function M.find(name)
   return ids[name]
 end
 
--- `set(name, id)`: gives a service a name, and answers the requests that wait for it.
+-- `set(name, id)`: gives a service a name, and answers the requests that wait for the name.
 function M.set(name, id)
   ids[name] = id
   local list = names_of[id] or {}

@@ -11,7 +11,7 @@ local SCHEDULE_NEW <const>, SCHEDULE_DEL <const> = 0, 1 -- types of messages to 
 local RECEIPT_RESPONSE <const> = 4
 local SYSTEM <const>, ERROR <const> = 0, 3 -- types of messages
 
--- The default of `grace`: when the system ends, the services must end within these seconds.
+-- The default of `grace`: when the system ends, the services must end within this many seconds.
 local GRACE <const> = 10
 -- The minimum number of seconds that the logger has to end.
 local LOGGER_GRACE <const> = 1
@@ -33,7 +33,7 @@ local death_token
 -- The address of the logger, once it has started.
 local logger
 
--- `configure(config)`: sets the configuration, which new services get.
+-- `configure(config)`: sets the configuration that new services get.
 function M.configure(root_config)
   config = root_config
 end
@@ -76,7 +76,8 @@ local function is_only_logger_left()
   return true
 end
 
--- Posts all quit messages without waiting, so that a service that hangs does not delay the others. The newest is first.
+-- Posts all quit messages without waiting, so that a service that hangs does not delay the others. The newest service
+-- gets the first message.
 local function quit_all_but_logger()
   local ids = {}
   for id in pairs(labels) do
@@ -146,8 +147,8 @@ local function remove(id)
   labels[id], killed[id] = nil, nil
 end
 
--- `init(id, t)`: makes a new service run its file as `t` describes, and waits until the file has returned. The
--- service's part of this is in src/modules/ltask/start.rs.
+-- `init(id, t)`: makes a new service run its file as `t` describes, and waits until the file has returned. The code
+-- that the service runs for this request is in src/modules/ltask/start.rs.
 function M.init(id, t)
   ltask.syscall(id, "init", {
     name = t.name,
@@ -183,7 +184,8 @@ local function create(id, t)
   M.init(id, t)
 end
 
--- `spawn(t)`: creates the service that `t` describes. Returns its address. Raises the error of its file.
+-- `spawn(t)`: creates the service that `t` describes. Returns its address. If the service's file raises an error,
+-- `spawn` raises it too.
 function M.spawn(t)
   if is_ending then error(IS_ENDING, 0) end
   local id = new_id()

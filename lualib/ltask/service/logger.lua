@@ -1,5 +1,5 @@
 -- The default logger: writes each entry as `[time][LEVEL](id label) text`, errors to standard error, other entries to
--- standard output. It gets the system message `log_ready` when the log is no longer empty.
+-- standard output. The logger gets the system message `log_ready` when the log is no longer empty.
 
 local ltask = require "ltask"
 local core = require "ltask.core"

@@ -57,7 +57,7 @@ end
 -- `kill(id)`: makes a service quit. Returns whether the service existed and was not killed before.
 S.kill = services.kill
 
--- `servicepath([path])`: sets the path of service files for later spawns. Returns the path in force.
+-- `servicepath([path])`: sets the path of service files for later spawns. Returns the current path.
 function S.servicepath(path)
   if path then config.service_path = path end
   return config.service_path
@@ -75,7 +75,7 @@ end
 
 -- Messages from outside of the system ---------------------------------------------------------
 
--- The service that gets external messages. Until there is one, the messages are kept.
+-- The service that gets external messages. Until a service has registered as the receiver, the messages are kept.
 local external_receiver
 local kept_messages = {}
 
@@ -143,7 +143,7 @@ local function start_all()
     start_part(("the exclusive service '%s'"):format(one.name), start_exclusive, one)
   end
   if config.root_initfunc then start_part("root_initfunc", run_initfunc, config.root_initfunc) end
-  -- Hold the system until all services have started: a service that ends at once must not end the system.
+  -- Keeps the system running until all services have started: a service that ends at once must not end the system.
   services.hold()
   for _, one in ipairs(config.bootstrap) do
     -- An earlier service may have ended the system.

@@ -1,5 +1,5 @@
--- Checks the configuration of `ltask.start`, before anything starts, and converts the tables of both generations to one
--- form.
+-- Checks the configuration of `ltask.start`, before any service starts, and converts the tables of both generations to
+-- one form.
 
 local misuse = require "lio.misuse"
 local options = require "lio.options"
