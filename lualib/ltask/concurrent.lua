@@ -150,8 +150,8 @@ end
 
 -- `for one, results in r:select([centiseconds]) do`: sends the requests, and yields each request with the list of its
 -- results. If a request has failed, its field `error` is set and `results` is nil. The loop ends when all requests are
--- answered, or when the time has passed. `r:close()` drops the remaining answers; if `r` is declared as `local r
--- <close>`, the end of its scope does this too.
+-- answered, or when the time has passed. `r:close()` drops the remaining answers; so does the end of the scope of
+-- `local r <close>`.
 function request:select(timeout)
   check_self("select", self, request, "request")
   self.timed_out = false

@@ -20,8 +20,8 @@ local function check_call(call, ok, ...)
   misuse().relay(call, (err:gsub("call: cannot wait", call .. ": cannot wait", 1)))
 end
 
--- Sends root the request that has the name of the call, and returns the answer. The callers do not use a tail call, so
--- that the traceback of an error contains their names.
+-- Sends root the request whose name is `call`, and returns the answer. The callers do not use a tail call, so that the
+-- traceback of an error contains their names.
 local function ask_root(call, ...)
   return check_call(call, pcall(ltask.call, ROOT, call, ...))
 end

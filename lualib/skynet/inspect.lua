@@ -25,8 +25,8 @@ local function number_of(co, session)
   return numbers[co]
 end
 
--- Returns the tracebacks of a task's coroutines, innermost first; for a task that `timeout` created, if it was
--- recorded, the place where `timeout` was called.
+-- Returns the tracebacks of a task's coroutines, innermost first; for a task that `timeout` created while
+-- `trace_timeout` was on, the place where `timeout` was called.
 local function traceback(co, members)
   local timeouts = require "skynet.task".timeout_places
   if timeouts and timeouts[co] then return timeouts[co] end
@@ -71,7 +71,7 @@ function M.task(what)
   return nil
 end
 
--- How many sessions `uniqtask` lists for one traceback.
+-- The maximum number of sessions that `uniqtask` lists for one traceback.
 local SESSIONS_MAX <const> = 10
 
 -- `uniqtask()`: returns a table that contains each different traceback of the waiting coroutines once. A key contains

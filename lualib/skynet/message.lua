@@ -197,8 +197,9 @@ local function not_asked(call)
 end
 M.not_asked = not_asked
 
--- `ret([msg, sz])`: answers with a message of `pack` or `packstring`, and takes over the message. Without a message,
--- the answer has no values. Returns whether the answer was delivered; false if the message was sent without a session.
+-- `ret([msg, sz])`: answers with a message that `pack` or `packstring` returned, and takes over the message. Without a
+-- message, the answer has no values. Returns whether the answer was delivered; false if the message was sent without a
+-- session.
 function M.ret(msg, sz)
   local from, session = current()
   if not session or session == 0 or from == ROOT and not is_asked(from, session) then

@@ -1,5 +1,6 @@
--- Names of services (global names, and names that begin with a point), and the values of `getenv`. A service stores
--- them (lualib/skynet/registry_service.lua), which starts at the first request. Used by the other files of this folder.
+-- Names of services (global names, and names that begin with a point), and the values of `getenv`. A service,
+-- lualib/skynet/registry_service.lua, stores them; it starts at the first request. Used by the other files of this
+-- folder.
 
 local ltask = require "ltask"
 

@@ -39,7 +39,7 @@ function M.packstring(...)
   error(text, 0)
 end
 
--- `trash(msg, sz)`: frees a message of `pack`. Ignores strings and nil.
+-- `trash(msg, sz)`: frees a message that `pack` returned. Ignores strings and nil.
 function M.trash(msg, sz)
   if type(msg) == "userdata" then ltask.remove(msg, sz) end
 end

@@ -23,7 +23,7 @@ local function check(ok, ...)
 end
 
 -- `register_protocol{ name=, id=, pack=, unpack=, dispatch= }`: registers a protocol. `pack` returns a string, or a
--- message of `skynet.pack`; `unpack` is called with a string and its length.
+-- message that `skynet.pack` returned; `unpack` is called with a string and its length.
 function M.register_protocol(class)
   check(type(class) == "table", "a table expected, got %s", type(class))
   local name, id = class.name, class.id

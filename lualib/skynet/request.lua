@@ -17,7 +17,7 @@ request.__index = request
 -- is_closed }.
 local states = setmetatable({}, { __mode = "k" })
 
--- Adds a call. Errors name `call`, the function that called this one, and have the position of its caller.
+-- Adds a call. Errors name `call`, the function that called `add`, and give the position of that function's caller.
 local function add(self, one, call)
   if type(one) ~= "table" or one[1] == nil or one[2] == nil then
     error(("bad argument #1 to '%s' ({ address, protocol, … } expected)"):format(call), 3)

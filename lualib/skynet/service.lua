@@ -1,5 +1,5 @@
--- `require "skynet.service"`: unique services that are created from a function instead of a file. Used by programs. A
--- service stores their names (lualib/skynet/registry_service.lua).
+-- `require "skynet.service"`: unique services that are created from a function instead of a file. Used by programs.
+-- Another service, lualib/skynet/registry_service.lua, stores their names.
 
 local ltask = require "ltask"
 local names = require "skynet.names"

@@ -76,8 +76,8 @@ local function defer(list)
   task_wait(token)
 end
 
--- Runs the function of a fork, after the coroutines that were woken first. `wakeups_before`: the number of wakeups when
--- the function was forked.
+-- Runs the function of a fork once all coroutines that have been woken have run. `wakeups_before`: the number of
+-- wakeups when the function was forked.
 local function run_fork(f, wakeups_before, ...)
   -- The coroutines of these wakeups have run: they were in the queue before the fork.
   if wakeups_before > finished_wakeups then finished_wakeups = wakeups_before end

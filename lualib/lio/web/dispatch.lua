@@ -1,6 +1,6 @@
 -- The functions that the native server calls while it serves requests. The server itself calls the handlers and sends
--- the bodies that they return; it calls the functions of this file to choose a handler that the route alone does not
--- determine, to complete a request whose handler did more than return a body, and to wake tasks. Used by
+-- the bodies that the handlers return; it calls the functions of this file to choose a handler that the route alone
+-- does not determine, to complete a request whose handler did more than return a body, and to wake tasks. Used by
 -- web/app_server.lua.
 --
 -- Invariant: an exchange (web/exchange.lua), with its temporary files and hooks, ends with its request.

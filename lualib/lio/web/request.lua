@@ -147,7 +147,8 @@ function Request:form(opts)
 end
 
 -- `req:take_over()` returns the connection, with the bytes that have already been received. The server no longer uses
--- the connection: the caller must close it, and the server's timeouts do not apply. For upgrades, tunnels and CONNECT.
+-- the connection: the caller must close it, and the server's timeouts do not apply. Used for upgrades, tunnels and
+-- CONNECT.
 function Request:take_over()
   local exchange = exchange_of(self)
   if native.response_has_begun(self) then misuse.raise "req:take_over: the request is answered already" end

@@ -64,7 +64,7 @@ local function open_duplicate(socket)
 end
 
 -- `accept_for(index, is_blocked)`: starts or stops accepting connections for worker `index`. While a worker is blocked,
--- the kernel continues to queue connections at its sockets.
+-- the kernel continues to queue connections at the worker's sockets.
 function M.accept_for(index, is_blocked)
   local listeners = listeners_for[index]
   if not is_blocked then

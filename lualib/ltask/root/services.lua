@@ -147,8 +147,8 @@ local function remove(id)
   labels[id], killed[id] = nil, nil
 end
 
--- `init(id, t)`: makes a new service run its file as `t` describes, and waits until the file has returned. The code
--- that the service runs for this request is in src/modules/ltask/start.rs.
+-- `init(id, t)`: sends a new service the request to run its file as `t` describes, and waits until the file has
+-- returned. The service handles the request in src/modules/ltask/start.rs.
 function M.init(id, t)
   ltask.syscall(id, "init", {
     name = t.name,
