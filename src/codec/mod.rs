@@ -17,7 +17,7 @@
 //! | [`accept_encoding`] | `Accept-Encoding` | 9110 section 12.5.3 |
 //! | [`media_type`] | media types by file extension | |
 //! | [`cookie`] | `Cookie` fields | 6265 section 5.4 |
-//! | [`pairs`] | names and values of queries, forms and routes, decoded | |
+//! | [`decoded_pairs`] | names and values of queries, forms and routes, decoded | |
 //! | [`uri`] | percent-encoding, query strings, path normalisation | 3986 sections 2, 6.2.2 |
 
 #![forbid(unsafe_code)]
@@ -27,12 +27,12 @@ pub(crate) mod compression;
 pub(crate) mod conditional;
 pub(crate) mod cookie;
 pub(crate) mod date;
+pub(crate) mod decoded_pairs;
 pub(crate) mod http1;
 pub(crate) mod json;
 pub(crate) mod media_type;
 pub(crate) mod multipart;
 pub(crate) mod pack;
-pub(crate) mod pairs;
 pub(crate) mod range;
 pub(crate) mod uri;
 

@@ -1,4 +1,5 @@
-//! Sending and receiving. `modules/socket/send_receive.rs` checks the arguments.
+//! Sending and receiving. `modules/socket/send_receive.rs` checks the arguments, and distinguishes the end of a
+//! stream from an empty datagram.
 //!
 //! Invariant: if a transfer shows that the socket is not ready, this is reported to the selectors.
 

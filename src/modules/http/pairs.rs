@@ -1,6 +1,6 @@
 //! Lua tables of names and values: queries, forms, route parameters. `http.parse_urlencoded`.
 
-use crate::codec::pairs::{InlinePairs, PairList, Pairs};
+use crate::codec::decoded_pairs::{InlinePairs, PairList, Pairs};
 use crate::codec::uri;
 use crate::lua::{Call, Decoded, Decoder, Either, Event, Fault, Function, Nil, Table};
 

@@ -1,6 +1,6 @@
 //! The methods of `bee.select` and `bee.epoll` whose results differ from lio's. The files of `lualib/bee` assign them
 //! to selectors under bee's names. The methods are native functions, so that errors name the user's line.
-//! `event/wait.rs` decides which events are delivered.
+//! `event/wait.rs` decides which events are delivered, `interest.rs` keeps the udata, and `iterator.rs` returns it.
 //!
 //! Invariant: a closed selector has no lists until `reopen` creates new ones. Iterators that were created earlier do
 //! not use the new lists.

@@ -1,4 +1,5 @@
-//! Decoded names and values of queries, forms and route parameters, stored in one buffer.
+//! Decoded names and values of queries, forms and route parameters, stored in one buffer. In queries and forms
+//! `+` is a space; in route parameters it is a plus.
 
 use super::uri;
 
