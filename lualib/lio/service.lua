@@ -6,9 +6,9 @@
 -- and the arguments of the script; the service ends when the script ends. Without a script, the service only answers
 -- requests.
 --
--- It uses only documented calls of ltask, so every implementation of ltask can run it: as an exclusive service (first
--- generation), or as a service with an event descriptor and an idle handler (second). In our own scheduler, which has
--- `ltask.core`, the coroutines of requests are tasks of `lio.loop`.
+-- This file uses only documented calls of ltask, so every implementation of ltask can run it: as an exclusive service
+-- (first generation), or as a service with an event descriptor and an idle handler (second). In our own scheduler,
+-- which has `ltask.core`, the coroutines of requests are tasks of `lio.loop`.
 
 local drivers = require "lio.net.driver"
 local ltask = require "ltask"

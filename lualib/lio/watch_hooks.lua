@@ -14,7 +14,7 @@ local function report_found(name, path)
   return file
 end
 
--- Searchers that find nothing, and report what the next searcher will find.
+-- Searchers that never find a module, but report the file that the next searcher will find.
 local function before_lua(name) report_found(name, package.path) end
 
 local function before_c(name)

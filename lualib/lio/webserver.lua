@@ -152,8 +152,9 @@ end
 -- Functions around handlers ----------------------------------------------------------------------------
 
 -- `app:use([prefix,] middleware)` returns app. `middleware(req, res, next)` runs around the handlers of all requests,
--- or of the requests below `prefix`. The middleware that was added first is the outermost. `next()` runs the middleware
--- and the handler inside; then `res` contains their response. It is sent when the outermost middleware has returned.
+-- or of the requests below `prefix`. The middleware that was added first is the outermost. `next()` runs the inner
+-- middleware and the handler; then `res` contains their response. The response is sent when the outermost middleware
+-- has returned.
 function App:use(prefix, middleware)
   check_app(self, "use")
   if middleware == nil then
@@ -168,7 +169,7 @@ function App:use(prefix, middleware)
   return self
 end
 
--- `app:on_error(f)` returns app. If a handler raises `err`, `f(err, req, res, traceback)` responds in its place.
+-- `app:on_error(f)` returns app. If a handler raises `err`, `f(err, req, res, traceback)` responds instead.
 function App:on_error(f)
   check_app(self, "on_error")
   misuse.check_function("on_error", 1, f)
@@ -187,7 +188,7 @@ end
 -- Serving ----------------------------------------------------------------------------------------------
 
 -- `app:listen(where [, opts])` returns a server, or nil and a message. The call does not run the loop. `where` is a
--- port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"`, or a socket that listens; `opts` are those of `net.listen`, and
+-- port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"`, or a listening socket; `opts` are those of `net.listen`, and
 -- `addr`. `server.url` is the address; `server:stop(grace)` ends the server.
 function App:listen(where, opts)
   check_app(self, "listen")

@@ -1,5 +1,5 @@
--- `lio.webservice`: a service with the interface of ant.webserver, implemented with `lio.webserver`. This file has the
--- requests of the service; `spawn` runs webservice/service.lua; webservice/cgi.lua has the CGI modules, and
+-- `lio.webservice`: a service with the interface of ant.webserver, implemented with `lio.webserver`. This file defines
+-- the requests of the service; `spawn` runs webservice/service.lua; webservice/cgi.lua has the CGI modules, and
 -- webservice/tunnel.lua the redirect mode. Invariant: `state` is "off", "starting", "on" or "stopping"; after a failed
 -- start it is "off".
 
@@ -70,7 +70,7 @@ local function prefix_of(field, path)
 end
 
 -- Records the owner of a prefix in `owners`. Raises if the prefix has an owner already. An owner is the name of an
--- entry.
+-- entry in the configuration, such as `cgi['/x']`.
 local function claim(owners, prefix, owner)
   if owners[prefix] then
     error(("%s and %s are for the same path"):format(owners[prefix], owner), 0)
@@ -166,7 +166,7 @@ local function start(conf)
 end
 
 -- The request `start(conf)` returns the url and the port; see docs/webservice.md for the fields of `conf`. Raises if a
--- field is wrong, the service cannot listen on the address, or is serving already.
+-- field is invalid, if the service cannot listen on the address, or if it is already serving.
 function M.start(conf)
   if state == "on" then error("start: the service serves already, at " .. shown_address, 0) end
   if state ~= "off" then error("start: the service is " .. state, 0) end

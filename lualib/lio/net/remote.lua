@@ -9,7 +9,7 @@ local open = require "lio.net.remote.open"
 local serve = require "lio.net.serve"
 local use = require "lio.net.remote.use"
 
-local MAX_ADDRESS <const> = 0xffffffff -- of a service
+local MAX_ADDRESS <const> = 0xffffffff -- the largest address of a service
 
 local function centiseconds(seconds)
   return math.max(0, math.ceil(seconds * 100))
@@ -39,7 +39,7 @@ local function close(x)
   return x:close()
 end
 
--- Maps the calls of `lio.net` that need a loop in this service to what their error suggests.
+-- Maps the calls of `lio.net` that need a loop in this service to the alternatives that their error messages suggest.
 local MISSING <const> = {
   bind = "net.listen opens a listener, and lio.socket a socket",
   broadcast = "call it in the service that owns the loop",

@@ -28,7 +28,7 @@ local function new_resolver(driver)
   return setmetatable({
     driver = driver,
     queries = {}, -- id: `{ name, tokens }`
-    pending = {}, -- name: the same
+    pending = {}, -- name: the query, as in `queries`
     pending_count = 0,
     cache = {}, -- name: `{ addresses, expiry }`
     cached_count = 0,

@@ -1,5 +1,4 @@
--- Completes the scheduler of an instance of `lio.net` with the functions that it does not have. Called by
--- net/driver.lua.
+-- Adds the missing functions to the scheduler of a `lio.net` instance. Called by net/driver.lua.
 
 local wait_queue = require "lio.net.wait_queue"
 

@@ -26,8 +26,8 @@ function M.check(offset, length)
   return check_count(3, "offset", offset) or 0, check_count(4, "length", length)
 end
 
--- `measure(source, offset, length)` returns the number of bytes to send of a file of `lio.file` or `io.open`, or nil,
--- message, code. Raises for another object.
+-- `measure(source, offset, length)` returns the number of bytes to send from a file of `lio.file` or `io.open`; or nil,
+-- message, code. Raises for any other object.
 function M.measure(source, offset, length)
   if io.type(source) == "file" then
     -- The program's buffered writes must be sent as well.
@@ -85,8 +85,8 @@ end
 -- `install(driver)`: adds `sendfile` to `driver.net`.
 function M.install(driver)
   -- `sendfile(c, path_or_file [, offset [, length]])` returns true when the system has accepted all bytes; otherwise
-  -- `nil, message, sent, code`. The file is an object of `lio.file` or of `io.open`. `offset` counts from 0; the
-  -- default length is up to the end of the file. If the file becomes shorter meanwhile, the code is `"truncated"`.
+  -- `nil, message, sent, code`. The file is an object of `lio.file` or of `io.open`. `offset` counts from 0; if
+  -- `length` is nil, the rest of the file is sent. If the file becomes shorter meanwhile, the code is `"truncated"`.
   function driver.net.sendfile(c, source, offset, length)
     if getmetatable(c) ~= stream.metatable then misuse.argument("sendfile", 1, "connection", c) end
     return send(driver.write_queue, c, source, offset, length)

@@ -66,8 +66,8 @@ local function wait_ready(u, queue, events)
   return true
 end
 
--- Waits for the caller's turn to use the socket. Then calls `f` until it has a result; `f` returns false if it would
--- block. Returns the results of `f`, or nil, message, code.
+-- Waits until the caller may use the socket. Then calls `f` until it has a result; `f` returns false if it would block.
+-- Returns the results of `f`, or nil, message, code.
 local function call_in_order(u, queue, events, f, ...)
   local s = u.socket
   if queue.holders[s] then

@@ -35,7 +35,7 @@ local function add_timers(loop, ltask)
     return id
   end
 
-  -- `loop.cancel(id)` returns whether the timeout had not fired.
+  -- `loop.cancel(id)` cancels a timeout. Returns whether the timeout was pending.
   function loop.cancel(id)
     local known = timeouts[id] ~= nil
     timeouts[id] = nil

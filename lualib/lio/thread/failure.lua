@@ -2,7 +2,7 @@
 -- garbage-collected. Part of `lio.thread`.
 --
 -- A parent is the handle of a thread, a scope, or a table for another task. Its field `failed` maps each of its failed
--- threads to the number of the failure. Invariant: an error is logged at most once, and never if a task has got the
+-- threads to the failure's sequence number. Invariant: an error is logged at most once, and never if a task has got the
 -- result.
 
 local task = require "lio.task"

@@ -32,7 +32,7 @@ local function check_list(list, call)
   end
 end
 
--- Starts the functions of a list of functions, `{ f, … }` and threads. Returns the threads of the list.
+-- Starts the functions in a list of functions, `{ f, … }` tables and threads. Returns the threads of the list.
 local function start_all(scope, list)
   local threads = {}
   for at, one in ipairs(list) do
@@ -56,8 +56,8 @@ end
 local All = {}
 All.__index = All
 
--- `pack`, which may raise, comes first. If it raises, the caller calls this function again with an error, which needs
--- no memory.
+-- Collects the results of the thread at `place`. `pack`, which may raise, comes first. If it raises, the caller calls
+-- this function again with an error, which needs no memory.
 function All:collect(place, ok, ...)
   if ok then
     self.results[place] = pack(...)
@@ -158,7 +158,8 @@ function M.race(list)
   return unpack(result, 1, result.n)
 end
 
--- Calls `f` after the time, by a timer of the VM's loop or of the scheduler. Returns a function that cancels the call.
+-- Calls `f` after `seconds`, with a timer of the VM's loop or of the scheduler. Returns a function that cancels the
+-- call.
 local function after(seconds, f)
   local loop = package.loaded["lio.loop"]
   local ltask = package.loaded.ltask
@@ -177,7 +178,7 @@ end
 local LATE <const> = {}
 
 -- `thread.timeout(seconds, f, …)` returns true and the results of `f(…)`, or false and its error. If `f` has not ended
--- after the time, kills its thread and returns nil, "timeout". In a service without a loop, the time is rounded up to
+-- after `seconds`, kills its thread and returns nil, "timeout". In a service without a loop, the time is rounded up to
 -- centiseconds.
 function M.timeout(seconds, f, ...)
   misuse.check_seconds("thread.timeout", 1, seconds)

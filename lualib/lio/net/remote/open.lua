@@ -12,7 +12,8 @@ local Connection <const>, Listener <const>, Udp <const> = objects.Connection, ob
 
 local M = {}
 
--- The object with which another task can cancel a `connect`. The service finds the connect by `number`.
+-- The object with which another task can cancel a `connect`. `number` identifies the `connect` in the service that owns
+-- the loop.
 local Attempt = { __name = "lio.attempt" }
 Attempt.__index = Attempt
 

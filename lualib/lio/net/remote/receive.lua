@@ -31,7 +31,7 @@ local function put_back(c, value, form, delimiter)
 end
 
 -- A task in `recv`. One reader reads (`is_reading`); the others queue in `readers`. While a request is in progress, the
--- next reader waits until it has ended.
+-- next reader waits until the request has ended.
 local Reader = {}
 
 local function start_next(c)
@@ -79,8 +79,8 @@ local function read(c, reader, unread, form, ...)
   if not is_taken then start_next(c) end
 end
 
--- Takes a result from the bytes that were read ahead. Returns nil if they do not suffice, or if the service must check
--- the form or the limit. The bytes from `first` to `last` (the delimiter) are removed and not returned.
+-- Takes a result from the bytes that were read ahead. Returns nil if these bytes do not suffice, or if the service must
+-- check the form or the limit. The bytes from `first` to `last` (the delimiter) are removed and not returned.
 local function take_ahead(c, form, limit, delimited_limit)
   local data, at = c.ahead, c.ahead_at
   if form == nil then
