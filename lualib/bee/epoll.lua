@@ -30,7 +30,7 @@ local M = {
   EPOLLET = 1 << 31,
 }
 
--- `epoll.create(max_events)` returns an epoll object, or nil, message, code. One `wait` takes at most `max_events`
+-- `epoll.create(max_events)` returns an epoll object, or nil, message, code. Each `wait` gets at most `max_events`
 -- events from the system.
 function M.create(...)
   local max_events = math.tointeger((...))

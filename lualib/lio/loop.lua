@@ -23,7 +23,7 @@ M.grace = 10
 local selector = assert(lio.create())
 local finished = false
 local stopping = false
-local stop_hooks = {} -- hook: a function that describes, as a string, what the hook waits for
+local stop_hooks = {} -- hook: a function that returns a description of what the hook waits for
 local unfinished = {} -- the entries of `stop_hooks` whose hooks have not returned in the current stop
 
 M.fork = task.fork
@@ -297,8 +297,8 @@ end
 
 -- `loop.attach(descriptor, take, tasks)` returns two functions, idle and poll, for lio/service.lua, whose main loop
 -- drives this VM. The descriptor becomes readable when messages arrive; `take` takes them. `tasks.is_request(co)`
--- returns whether a task answers a request; `tasks.requests()` returns the number of such tasks. Each runs one round of
--- the loop: `idle` blocks until there is something to do; `poll` does not block.
+-- returns whether a task answers a request; `tasks.requests()` returns the number of such tasks. `idle` and `poll` run
+-- one round of the loop: `idle` blocks until there is something to do; `poll` does not block.
 function M.attach(descriptor, take, tasks)
   M.own()
   service = tasks

@@ -67,7 +67,7 @@ function M.bad(call, index, problem)
   error(("bad argument #%d to '%s' (%s)"):format(index, call, problem), level_of_program())
 end
 
--- `no_colon(object, call)`: raises an error for a method that was not called with its object as the first argument.
+-- `no_colon(object, call)`: raises an error for a method whose first argument is not its object.
 function M.no_colon(object, call)
   M.raise(("%s:%s: call it with a colon, as in %s:%s(…)"):format(object, call, object, call))
 end

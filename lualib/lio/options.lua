@@ -152,7 +152,7 @@ end
 
 -- `check(call, index, options, rules [, what = "option"])` returns the options, or an empty table for nil. Raises at
 -- the program's line for an unknown name and for an invalid value. `call` is the name as the program writes it, such as
--- "net.connect"; `index` is the number of the argument; `what` is the word for an option in messages.
+-- "net.connect"; `index` is the position of the argument; `what` is the word for an option in messages.
 function M.check(call, index, options, rules, what)
   if options == nil then return NONE end
   if type(options) ~= "table" then

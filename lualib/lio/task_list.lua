@@ -1,4 +1,4 @@
--- `lio.tasks()`: what each task of this VM is doing. For the operators of a program, not for its logic.
+-- `lio.tasks()`: what each task of this VM is doing. For people who operate a program, not for the program's logic.
 
 local debug <const> = debug or require "lio.debug"
 local task = require "lio.task"

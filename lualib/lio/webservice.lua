@@ -1,7 +1,7 @@
 -- `lio.webservice`: a service with the interface of ant.webserver, implemented with `lio.webserver`. This file defines
--- the requests of the service; `spawn` runs webservice/service.lua; webservice/cgi.lua has the CGI modules, and
--- webservice/tunnel.lua the redirect mode. Invariant: `state` is "off", "starting", "on" or "stopping"; after a failed
--- start it is "off".
+-- the requests of the service; `spawn` runs webservice/service.lua; webservice/cgi.lua runs CGI modules, and
+-- webservice/tunnel.lua implements the redirect mode. Invariant: `state` is "off", "starting", "on" or "stopping";
+-- after a failed start it is "off".
 
 local cgi = require "lio.webservice.cgi"
 local ltask = require "ltask"
@@ -113,7 +113,7 @@ local function new_app(conf)
   return app
 end
 
--- `app(conf)` returns the `lio.webserver` app that `start` serves. For programs that listen themselves.
+-- `app(conf)` returns the `lio.webserver` app that `start` serves. For programs that open the listener themselves.
 function M.app(conf)
   check_fields("webservice.app", conf)
   local ok, app = pcall(new_app, conf)

@@ -62,7 +62,7 @@ function Signals:set(name, f, is_running)
   self.handlers[name] = f
 end
 
--- `signals:has_handlers()` returns whether a signal can start a task of the program.
+-- `signals:has_handlers()` returns whether the program has set a handler.
 function Signals:has_handlers()
   return next(self.handlers) ~= nil
 end

@@ -18,7 +18,7 @@ local Attempt = {}
 Attempt.__index = Attempt
 Attempt.__name = "lio.attempt"
 
--- `attempt:close()` cancels the connect, which returns `false, "closed"`. Returns true. Idempotent.
+-- `attempt:close()` cancels the `connect`, which then returns `false, "closed"`. Returns true. Idempotent.
 function Attempt:close()
   misuse.check_kind("close", self, "attempt")
   self.closed = true

@@ -1,4 +1,4 @@
--- Checks the options of `net.connect`, also for services without a loop (`lio.net.remote`).
+-- Checks the options of `net.connect`. Services without a loop (`lio.net.remote`) use this file as well.
 
 local misuse = require "lio.misuse"
 local options = require "lio.options"

@@ -24,8 +24,8 @@ local METHODS <const> = {
 
 stream.metatable.__close = function(c) c:close() end
 
--- A VM usually has one driver, whose functions are the methods. If the VM has several drivers, a method finds the
--- driver of the connection: `first`, unless `owners` contains another driver for the connection.
+-- A VM usually has one driver, whose functions are the methods of connections. If the VM has several drivers, a method
+-- finds the driver of the connection: `first`, unless `owners` contains another driver for the connection.
 local first
 local owners = setmetatable({}, { __mode = "k" })
 
@@ -123,7 +123,7 @@ end
 
 -- Sending --------------------------------------------------------------------------------------------
 
--- Continues a `send` of which `sent` bytes have been sent. The task waits in `queue`, the wait queue for writing.
+-- Continues a `send` that has sent `sent` bytes so far. The task waits in `queue`, the wait queue for writing.
 local function send_rest(queue, c, sent, ...)
   while true do
     local reason = queue:wait_ready(c)
@@ -166,7 +166,7 @@ local function make_send(queue)
   end
 end
 
--- Returns the native `recv` and `send`. They call the functions below when a task must queue, release the connection,
+-- Returns the native `recv` and `send`. These call the functions below when a task must queue, release the connection,
 -- or wait until the rest can be sent.
 local function native_calls(driver)
   local reads <const>, writes <const> = driver.read_queue, driver.write_queue

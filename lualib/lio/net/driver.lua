@@ -204,8 +204,8 @@ end
 
 -- Protocol code --------------------------------------------------------------------------------------
 
--- `driver:check_loop(call, …)`: raises if nothing runs the loop, as in a service that owns no loop, because a wait
--- would never end. `call:format(…)` is the name of the call for the message.
+-- `driver:check_loop(call, …)`: raises if nothing runs the loop, for example in a service that does not own a loop,
+-- because a wait would never end. `call:format(…)` is the name of the call for the message.
 function Driver:check_loop(call, ...)
   self.scheduler.check(call, ...)
 end
@@ -236,7 +236,7 @@ function Driver:defer(f)
   self.deferred[#self.deferred + 1] = f
 end
 
--- `driver:flush_later(c [, before])`: sends the queued bytes of a connection before the loop waits next, so that small
+-- `driver:flush_later(c [, before])`: sends the queued bytes of a connection before the loop's next wait, so that small
 -- writes share a system call. If `before` is given, `before()` runs first and may queue more.
 function Driver:flush_later(c, before)
   self.unflushed[c] = before or self.unflushed[c] or true

@@ -71,8 +71,8 @@ function Race:run(attempt)
   return s
 end
 
--- `race:start(protocol, endpoint)`: starts an attempt. Returns its socket if it connects at once. If the attempt fails,
--- stores its message and code in the race.
+-- `race:start(protocol, endpoint)`: starts an attempt. Returns the attempt's socket if the socket connects at once. If
+-- the attempt fails, stores its message and code in the race.
 function Race:start(protocol, endpoint)
   local s, message, code = lio_socket.create(protocol)
   if not s then return self:fail(message, code) end

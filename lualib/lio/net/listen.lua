@@ -131,7 +131,7 @@ local function resume(socket, path, opts)
   return ok, message, code
 end
 
--- Opens a socket that listens. Under `lio --watch`, takes the previous program's socket if there is one. Returns the
+-- Opens a listening socket. Under `lio --watch`, takes the previous program's socket if there is one. Returns the
 -- socket, the file that its owner must remove (or nil), and its key (or nil); or nil, message, code.
 local function open_socket(driver, addr, port, opts)
   local path = unix_path(addr)
@@ -156,7 +156,7 @@ local function open_socket(driver, addr, port, opts)
     if ok and key then supervisor.report_socket(key, opening.socket) end
   end
   if not ok then return nil, message, code end
-  -- The supervisor removes the file when no program listens any longer.
+  -- If there is a key, the supervisor removes the file when no program listens any longer.
   return opening.socket, not key and is_file(path) and path or nil, key or nil
 end
 

@@ -12,8 +12,8 @@ local now <const> = require("lio").now
 local accept_stream <const> = stream.accept
 local adopt <const> = connection.adopt
 
--- If the process has no free descriptor, or the system no memory, accepting pauses for PAUSE seconds. A message about
--- the pause is logged at most once in MESSAGE_INTERVAL seconds.
+-- If the process has no free descriptor, or the system has no memory, accepting pauses for PAUSE seconds. A message
+-- about the pause is logged at most once in MESSAGE_INTERVAL seconds.
 local PAUSE <const>, MESSAGE_INTERVAL <const> = 0.1, 60
 local EXHAUSTED <const> = { EMFILE = true, ENFILE = true, ENOBUFS = true, ENOMEM = true }
 

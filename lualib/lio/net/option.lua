@@ -1,5 +1,5 @@
 -- The settings and addresses of connections: time limits, shutdown, addresses, socket options. Part of `lio.net`.
--- Listeners and datagram sockets have some of these calls too.
+-- Listeners and datagram sockets also have some of these calls.
 
 local driver_of <const> = require("lio.net.connection").driver_of
 local misuse = require "lio.misuse"

@@ -1,6 +1,6 @@
--- `lio.net` in a service that has no loop: the same calls and connections; they send requests to a service that has a
+-- `lio.net` in a service that has no loop: the same calls and connections, which send requests to a service that has a
 -- loop (lio/service.lua). `require "lio.net.remote" (io)`, or `net.remote(io)`, returns the calls. The files in remote/
--- define them.
+-- define the calls.
 
 local ltask = require "ltask"
 local misuse = require "lio.misuse"

@@ -12,7 +12,8 @@ local MAX_CACHED <const> = 1000
 
 local M = {}
 
--- Resolves names for one driver. While queries are pending, the resolver is a hook of the driver, to get the answers.
+-- Resolves names for one driver. While queries are pending, the resolver is a hook of the driver, so that it can
+-- collect the answers.
 local Resolver = {}
 Resolver.__index = Resolver
 

@@ -119,11 +119,11 @@ end
 
 -- `install(driver)`: adds `serve` to `driver.net`.
 function M.install(driver)
-  -- `serve(listener, handler [, opts])` returns a server. It runs `handler(c)` as a task for each connection and closes
-  -- the connection afterwards; an error that the handler raises is logged with its traceback. At `opts.max_connections`
-  -- connections, accepting pauses; `opts.on_error(message, c)` replaces the log; `opts.on_stop()` runs when a stop
-  -- begins. With `opts.attended`, the handler runs in the accept loop and must not wait. If `listener` is nil, the
-  -- server gets connections only through `server:admit`.
+  -- `serve(listener, handler [, opts])` returns a server. The server runs `handler(c)` as a task for each connection
+  -- and closes the connection afterwards; an error that the handler raises is logged with its traceback. At
+  -- `opts.max_connections` connections, accepting pauses; `opts.on_error(message, c)` replaces the log;
+  -- `opts.on_stop()` runs when a stop begins. With `opts.attended`, the handler runs in the accept loop and must not
+  -- wait. If `listener` is nil, the server gets connections only through `server:admit`.
   function driver.net.serve(listener, handler, opts)
     return serve(driver, listener, handler, opts)
   end

@@ -188,8 +188,8 @@ function Methods:wait()
   end
 end
 
--- Describes, as a string, what a stop of the loop waits for. Returns nil if no connection remains, because the server
--- is about to end.
+-- Returns a description of what a stop of the loop waits for; nil if no connection remains, because the server is then
+-- about to end.
 local function remaining(server)
   local count = server.count
   if count == 0 then return nil end

@@ -56,7 +56,7 @@ end
 
 -- Waiting --------------------------------------------------------------------------------------------
 
--- Waits until the socket is ready; the caller holds the socket from then on. Returns true, or nil, message, code.
+-- Waits until the socket is ready. The caller then holds the socket. Returns true, or nil, message, code.
 local function wait_ready(u, queue, events)
   u.burst = 0
   local armed, message, code = u.driver.selector:arm(u.socket, events)
@@ -178,7 +178,7 @@ function Udp:close()
   if self.closed then return true end
   self.closed = true
   if self.key then
-    -- The supervisor also has the socket open, so the system would report its events after the close.
+    -- The supervisor also has the socket open, so the system would report the socket's events even after the close.
     self.driver.selector:event_del(self.socket)
     supervisor.report_closed(self.key)
   end

@@ -1,6 +1,6 @@
 -- Decides which task may read from a socket, and which may write to it. The other tasks queue. Part of `lio.net`.
 --
--- A driver has three wait queues: for reading, for writing, and for the end of the peer's side. In each of them a
+-- A driver has three wait queues: for reading, for writing, and for the end of the peer's side. In each wait queue, a
 -- socket is a lock: a task holds it from its first wait until its call ends, so that messages of two senders are not
 -- mixed and the first receiver gets the first bytes. Invariant: `holders[x]` is the token on which the holder of the
 -- socket `x` waits or has waited; tasks queue only for a socket that is held. If a task is killed or interrupted while
@@ -149,7 +149,7 @@ function WaitQueue:wait_ready(x, seconds)
 end
 
 -- `queue:set_limit(x, seconds)`: limits how long a wait for the socket may last; nil: no limit. For the native `recv`,
--- stores the limit and its timer in the connection too.
+-- also stores the limit and its timer in the connection.
 function WaitQueue:set_limit(x, seconds)
   self.limits[x] = seconds
   if not self.has_native_holders or getmetatable(x) ~= stream.metatable then return end

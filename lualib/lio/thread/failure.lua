@@ -44,8 +44,8 @@ function M.record(t, waited)
   parent.failed[t] = count
 end
 
--- `end_parent(parent)`: records that a parent has ended. Logs the errors of its threads that no task has waited for, in
--- order.
+-- `end_parent(parent)`: records that a parent has ended. Logs, in order, the errors of the parent's threads that no
+-- task has waited for.
 function M.end_parent(parent)
   parent.ended = true
   local failed = parent.failed

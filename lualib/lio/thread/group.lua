@@ -32,7 +32,8 @@ local function check_list(list, call)
   end
 end
 
--- Starts the functions in a list of functions, `{ f, … }` tables and threads. Returns the threads of the list.
+-- Starts the functions in a list of functions, `{ f, … }` tables and threads. Returns a list of all threads, in the
+-- same order.
 local function start_all(scope, list)
   local threads = {}
   for at, one in ipairs(list) do
@@ -108,7 +109,7 @@ function All:__close()
   for t, given in pairs(self.given or {}) do drop_tickets({ t }, given) end
 end
 
--- Starts the functions of the list, with `all` as their collector. Returns the threads of the list.
+-- Starts the functions in the list, with `all` as their collector. Returns a list of all threads, in the same order.
 local function start_collected(scope, all, list)
   local threads = {}
   for at, one in ipairs(list) do
@@ -129,9 +130,9 @@ local function start_collected(scope, all, list)
   return threads
 end
 
--- `thread.all{ f1, … }` runs several threads. When all have ended, returns true and the list of their packed results
--- (`table.pack`). If a thread fails, kills the other threads and returns false and the error. Elements are functions,
--- `{ f, arguments… }` and threads.
+-- `thread.all{ f1, … }` runs several threads. When all threads have ended, returns true and the list of their packed
+-- results (`table.pack`). If a thread fails, kills the other threads and returns false and the error. Elements are
+-- functions, `{ f, arguments… }` and threads.
 function M.all(list)
   check_list(list, "all")
   local scope <close> = new_scope()

@@ -1,9 +1,9 @@
 -- One connection to a server: sends a request, and reads the response. Part of `lio.http.client`.
 --
--- From `pool:acquire` until the response is read, a connection belongs to one task. Otherwise it is idle in the pool,
--- and is closed if the server sends anything. Invariant: a connection that is left in the middle of a request or
--- response is closed and never used again. The argument `timeouts` is a table with `read` and `write` (seconds for each
--- wait) and `deadline` (a time on the clock of `lio.now`).
+-- From `pool:acquire` until the response is read, a connection belongs to one task. Otherwise, the connection is idle
+-- in the pool, and is closed if the server sends anything. Invariant: a connection that is left in the middle of a
+-- request or response is closed and never used again. The argument `timeouts` is a table with `read` and `write`
+-- (seconds for each wait) and `deadline` (a time on the clock of `lio.now`).
 
 local defer = require "lio.defer"
 local http = require "lio.http"
@@ -229,7 +229,8 @@ local function send_pieces(send, self, timeouts, request)
   return true
 end
 
--- Sends the rest of a request in a separate task. Called if the server responds before it has the whole request.
+-- Sends the rest of a request in a separate task. Called if the server responds before it has received the whole
+-- request.
 local function continue_sending(self, timeouts, request)
   self.sending = true
   self.net.timeout(self.c, nil, timeouts.write)

@@ -179,7 +179,7 @@ function Pool:acquire(endpoint, timeouts, is_new)
         self.reused = self.reused + 1
         return granted
       end
-      -- The new connection takes the place of this one.
+      -- The new connection takes the place of the granted one.
       granted.keeps_place = true
       granted:close()
     end

@@ -113,7 +113,7 @@ local function count_bodies(options)
   if count > 1 then error("only one of body, json and form can be sent", 0) end
 end
 
--- Returns the body for the options, and adds its Content-Type to the fields.
+-- Returns the body that the options describe, and adds a default Content-Type to the fields.
 local function make_body(options, fields)
   count_bodies(options)
   if options.json ~= nil then

@@ -3,7 +3,7 @@
 -- streamed), `trailers` (once the body has been read).
 --
 -- Invariant: until the body has been read, the response owns its connection. At the end of the body, the connection is
--- released to the pool; `close`, a failure and the garbage collector close it.
+-- released to the pool; `close`, a failure and the garbage collector close the connection.
 
 local decoding = require "lio.http.client.decoding"
 
@@ -89,7 +89,8 @@ local function fail(self, message, code)
   return nil, message, code
 end
 
--- `res:close()`: if the body was read completely, releases the connection; otherwise closes it. Idempotent.
+-- `res:close()`: if the body has been read completely, releases the connection; otherwise closes the connection.
+-- Idempotent.
 function Response:close()
   local conn = self.conn
   if not conn then return end

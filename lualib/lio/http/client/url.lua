@@ -148,8 +148,8 @@ local function add_pair(parts, key, value, name)
   parts[#parts + 1] = http.percent_encode(key) .. "=" .. http.percent_encode(tostring(value))
 end
 
--- `encode(values, name)` returns text such as `a=b&c=d`, sorted by key. A list adds one pair for each element. Raises
--- for a value that is not a string, a number, a boolean or a list of them. `name`: the name of the option, for
+-- `encode(values, name)` returns text such as `a=b&c=d`, sorted by key. A list value adds one pair for each element.
+-- Raises for a value that is not a string, a number, a boolean or a list of them. `name`: the name of the option, for
 -- messages.
 function M.encode(values, name)
   local keys, parts = {}, {}

@@ -1,4 +1,4 @@
--- The calls of a `lio.net.remote` instance that open something (`listen`, `connect`, `attempt`, `udp`, `wrap`), the
+-- The calls of a `lio.net.remote` instance that create an object (`listen`, `connect`, `attempt`, `udp`, `wrap`), the
 -- calls for handles, and `resolve`.
 
 local check_options <const> = require "lio.net.connect_options"

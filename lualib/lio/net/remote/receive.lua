@@ -2,8 +2,8 @@
 --
 -- A connection reads ahead: the answer to a request also contains the bytes that the service has buffered beyond the
 -- result, so that a burst of small messages needs few requests. Invariant: at most one `remote_recv` request is in
--- progress (`fetching`). A separate task sends it, so that a task that is killed while it waits loses no received bytes
--- and blocks no other task.
+-- progress (`fetching`). A separate task sends the request, so that a task that is killed while it waits loses no
+-- received bytes and blocks no other task.
 
 local ltask = require "ltask"
 local failure <const> = require("lio.net.remote.request").failure
@@ -14,7 +14,7 @@ local find <const>, sub <const>, type <const> = string.find, string.sub, type
 
 local M = {}
 
--- Puts bytes before those that were read ahead.
+-- Puts bytes before the bytes that were read ahead.
 local function put_before(c, bytes)
   c.ahead = c.ahead and bytes .. sub(c.ahead, c.ahead_at) or bytes
   c.ahead_at = 1

@@ -62,7 +62,7 @@ function M.send(c, ...)
   return send(c, ...)
 end
 
--- Waits until the messages of other tasks are sent. Returns true, or the failure of `send`.
+-- Waits until the messages of other tasks are sent. Returns true, or `nil, message, sent, code`.
 local function send_waiting(c)
   if not (c.sending or c.outbox[1]) then return true end
   return send(c)

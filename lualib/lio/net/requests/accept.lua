@@ -7,8 +7,8 @@
 
 local M = {}
 
--- Gives a result of `net.accept` to the oldest waiting request whose service is alive. If there is none, stores the
--- connection in `accepted`, or closes it if the listener is closed.
+-- Gives a result of `net.accept` to the oldest waiting request whose service is alive. If there is no such request,
+-- stores the connection in `accepted`, or closes it if the listener is closed.
 local function give_to_waiter(context, entry, c, message, code)
   while entry.waiters[1] do
     local waiter = table.remove(entry.waiters, 1)

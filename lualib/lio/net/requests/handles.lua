@@ -27,7 +27,7 @@ local function close_entry(entry)
   end
 end
 
--- `new(ltask)` returns an empty table of handles. Its field `caller` is a function that returns the service which sent
+-- `new(ltask)` returns an empty table of handles. Its field `caller` is a function that returns the service that sent
 -- the current request; nil if the sender expects no answer and the scheduler does not record the sender.
 function M.new(ltask)
   local core = package.loaded["ltask.core"]

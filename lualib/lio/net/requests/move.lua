@@ -51,8 +51,8 @@ function M.install(S, context)
   end
 
   -- `adopt(number, state, …)`: takes over a connection that `net.transfer` has sent from another loop. `number` is the
-  -- id of its parcel; `state` contains `owner` (default: the caller) and the time limits. Returns true if the function
-  -- of `on_transfer` has taken the connection; otherwise a handle, which belongs to the owner.
+  -- id of its parcel; `state` contains `owner` (default: the caller) and the time limits. Returns true if the
+  -- connection is passed to the function that `on_transfer` has set; otherwise a handle, which belongs to the owner.
   function S.adopt(number, state, ...)
     local owner = handles.owners:of(state.owner or handles.caller())
     local c, message, code = transfer.adopt(driver, number)

@@ -33,7 +33,7 @@ function Owners:of(id)
 end
 
 -- `owners:run_internal(f, finish, argument)`: runs `f(argument)` in the current task, and counts the task as internal
--- meanwhile. Then calls `finish(argument)`, even if the task is killed.
+-- while `f` runs. Then calls `finish(argument)`, even if the task is killed.
 function Owners:run_internal(f, finish, argument)
   local tasks, co = self.tasks, coroutine.running()
   tasks[co], tasks.count = true, tasks.count + 1
