@@ -1,9 +1,9 @@
 -- `lio.loop`: runs the tasks of one VM, with a selector and timers; it needs no scheduler. In a service that owns a
 -- loop (lio/service.lua), the service's main loop runs the tasks.
 --
--- `loop.run(f)` runs `f` as a task, and all tasks that are forked, until they have ended, `loop.stop` is called, or
--- SIGINT or SIGTERM arrives. Times are in seconds and may have fractions. The files in loop/ contain the timers, the
--- signals, and the check that something runs the loop.
+-- `loop.run(f)` runs `f` and all forked tasks. It returns when all tasks have ended, or after `loop.stop`, SIGINT or
+-- SIGTERM. Times are in seconds and may have fractions. The files in loop/ contain the timers, the signals, and the
+-- check that something runs the loop.
 
 local debug <const> = debug or require "lio.debug"
 local drivers = require "lio.net.driver"

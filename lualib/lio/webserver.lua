@@ -195,8 +195,8 @@ function App:listen(where, opts)
   return listening.listen(self, where, opts)
 end
 
--- `app:server()` returns a server that does not listen: `server:admit(c)` serves a connection that the program has,
--- such as one end of a pair. `server:stop(grace)` ends the server.
+-- `app:server()` returns a server that does not listen: `server:admit(c)` serves a connection that the program already
+-- has, such as one end of a pair. `server:stop(grace)` ends the server.
 function App:server()
   check_app(self, "server")
   return listening.server(self)

@@ -109,7 +109,7 @@ function M.new(selector, scheduler)
     watched = {}, -- descriptor: function
     hooks = {}, -- the arguments of `add_hooks`
     unflushed = {}, -- connection: true, or a function to call before its queue is sent
-    flushing = {}, -- connections that have sent only a part of their queue, until they are writable
+    flushing = {}, -- connections whose queue was sent only in part, until they are writable
     deferred = {}, -- the arguments of `defer`
   }, Driver)
   driver.scheduler = schedulers.complete(driver, scheduler)

@@ -1,6 +1,6 @@
 -- `net.serve`: runs the program's handler in a task for each connection. Part of `lio.net` and of `lio.net.remote`.
--- Invariant: a connection is in `connections` from the time it is accepted until its handler has returned, failed, been
--- killed, or released it.
+-- Invariant: a connection is in `connections` from the time it is accepted until its handler returns, fails or is
+-- killed, or until the connection is released.
 
 local debug <const> = debug or require "lio.debug"
 local misuse = require "lio.misuse"
@@ -16,7 +16,7 @@ local OPTIONS <const> = {
   attended = options.boolean,
 }
 
--- The backend of the servers of `net.serve`; net/server.lua documents the methods.
+-- The backend of the servers that `net.serve` returns; net/server.lua documents the methods.
 local Tasks = {}
 Tasks.__index = Tasks
 

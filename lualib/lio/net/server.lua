@@ -101,8 +101,8 @@ function Methods:accept_from(listener)
   end)
 end
 
--- `server:admit(c)`: serves a connection that the server has not accepted, and returns true. Returns false if the
--- server is stopping or full.
+-- `server:admit(c)`: serves a connection that the server has not accepted itself, and returns true. Returns false if
+-- the server is stopping or full.
 function Methods:admit(c)
   misuse.check_kind("admit", self, "server")
   misuse.check_kind("admit", c, self.driver.connection_kind)

@@ -7,8 +7,8 @@
 -- it waits, the next task gets the lock (`abandon`).
 --
 -- If the tasks are those of `lio.task`, `recv` is native (src/modules/stream/recv.rs). A native `recv` that waits has
--- an entry only in the connection. This file records in a connection which wait queues have entries for the connection.
--- If there are such entries, `forget` must be called when the connection closes.
+-- an entry only in the connection. In each connection, this file records which wait queues have entries for the
+-- connection. If there are such entries, `forget` must be called when the connection closes.
 
 local stream = require "lio.stream"
 
@@ -100,7 +100,7 @@ local function remove(token)
 end
 
 -- `queue:acquire(x [, seconds])`: waits until the caller holds a socket that another task holds now. `seconds` has the
--- same meaning as for `wait_ready`. Returns nil, or "timeout" or "closed" if the caller does not hold the socket.
+-- same meaning as for `wait_ready`. Returns nil if the caller now holds the socket; otherwise "timeout" or "closed".
 function WaitQueue:acquire(x, seconds)
   local waiting = self.waiting[x]
   if not waiting then

@@ -22,7 +22,7 @@ local function add_timers(loop, ltask)
     ltask.sleep(centiseconds(seconds))
   end
 
-  -- `loop.timeout(seconds, f)` returns an id for `cancel`.
+  -- `loop.timeout(seconds, f)` runs `f` as a task after `seconds`, and returns an id for `cancel`.
   function loop.timeout(seconds, f)
     last = last + 1
     local id = last

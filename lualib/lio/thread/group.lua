@@ -92,8 +92,8 @@ local function add_given(all, t, place)
   all.left = all.left + 1
 end
 
--- Adds a ticket to each thread that the program has put into the list. The results of threads that have ended are
--- collected now, in order.
+-- Adds a ticket to each thread that the program has put into the list. The results of threads that have already ended
+-- are collected now, in order.
 local function wait_for_given(all, threads)
   for _, t in ipairs(threads) do
     local given = all.given[t]

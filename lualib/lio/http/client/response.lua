@@ -18,8 +18,8 @@ local M = {}
 local Response = { __name = "lio.http.response" }
 
 -- Header values by name. A headers object has two fields: HEAD, the native head; and HIDDEN, the set of the names that
--- are hidden because they do not describe the decoded body, or false. Their keys are tables, because every string may
--- be the name of a header field.
+-- are hidden because they do not describe the decoded body, or false. The keys of these fields are tables, because
+-- every string can be the name of a header field.
 local HEAD <const>, HIDDEN <const> = {}, {}
 local Headers = {}
 

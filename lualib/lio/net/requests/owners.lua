@@ -16,8 +16,8 @@ Owners.__index = Owners
 local Owner = {}
 Owner.__index = Owner
 
--- `new(ltask)`: the field `tasks` of the result is the set of the coroutines of `run_internal`; the field `count` of
--- the set is their number.
+-- `new(ltask)` returns an empty table of owners. Its field `tasks` is the set of the coroutines in `run_internal`; the
+-- field `count` of the set is their number.
 function M.new(ltask)
   return setmetatable({ ltask = ltask, by_id = {}, tasks = { count = 0 } }, Owners)
 end
