@@ -2,7 +2,7 @@
 -- loop (lio/service.lua), the service's main loop runs the tasks.
 --
 -- `loop.run(f)` runs `f` and all forked tasks. It returns when all tasks have ended, or after `loop.stop`, SIGINT or
--- SIGTERM. Times are in seconds and may have fractions. The files in loop/ contain the timers, the signals, and the
+-- SIGTERM. Times are in seconds and can have fractions. The files in loop/ contain the timers, the signals, and the
 -- check that something runs the loop.
 
 local debug <const> = debug or require "lio.debug"

@@ -59,7 +59,7 @@ function M.whole(low, high)
   end)
 end
 
--- The rule for a limit that may be infinite. Accepts floats as `whole` does.
+-- The rule for a limit that can be infinite. Accepts floats as `whole` does.
 M.limit = rule("an integer from 0 or math.huge for no limit", function(value)
   return value == math.huge or is_whole(value) and value >= 0
 end)

@@ -206,7 +206,7 @@ function M.install(driver)
     net.recv, net.send = make_recv(driver.read_queue), make_send(driver.write_queue)
   end
 
-  -- `wait_readable(c [, seconds])`: waits until there may be something to read, and reads nothing. Returns true, or
+  -- `wait_readable(c [, seconds])`: waits until there may be something to read, but does not read it. Returns true, or
   -- nil, message, code; the code may be "timeout" or "closed".
   function net.wait_readable(c, seconds)
     misuse.check_kind("wait_readable", c, "connection")

@@ -165,7 +165,7 @@ function Driver:dispatch(x, events)
   end
 end
 
--- `driver:is_resolving()` returns whether a name is being resolved; if so, a task may be woken without I/O.
+-- `driver:is_resolving()` returns whether a name is being resolved; if so, a task can be woken without I/O.
 function Driver:is_resolving()
   return self.resolver:is_resolving()
 end

@@ -4,7 +4,7 @@ local wait_queue = require "lio.net.wait_queue"
 
 local M = {}
 
--- Returns a `wait` for a scheduler without `on_abandon`. Such a scheduler cannot kill tasks, but a wait may raise.
+-- Returns a `wait` for a scheduler without `on_abandon`. Such a scheduler cannot kill tasks, but a wait can raise.
 local function guarded_wait(driver, wait)
   local function finish(token, ok, ...)
     if not ok then

@@ -4,7 +4,7 @@
 -- A thread that has ended is a zombie until a task waits for it, or until its parent ends. The parent is the task or
 -- thread that spawned it, or its scope. The record of a parent is the handle of a thread, a scope, or a separate table;
 -- `parents` maps the parent's coroutine to it. When a thread ends, the waiting tasks are woken even if no memory is
--- left: code that may raise comes before the wakeups, which allocate nothing. If that code raises, `end_after_raise`
+-- left: code that can raise comes before the wakeups, which allocate nothing. If that code raises, `end_after_raise`
 -- does the rest. Invariants: `t.co` is set until the thread ends, `t.ended` once the waiting tasks have been woken, and
 -- `t.result` from the thread's end until the thread is reaped. The first waiting task waits on the thread itself; the
 -- others wait on tickets, in order. The program has no reference to a thread with a collector: when such a thread ends,

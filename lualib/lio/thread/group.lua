@@ -57,7 +57,7 @@ end
 local All = {}
 All.__index = All
 
--- Collects the results of the thread at `place`. `pack`, which may raise, comes first. If it raises, the caller calls
+-- Collects the results of the thread at `place`. `pack`, which can raise, comes first. If it raises, the caller calls
 -- this function again with an error, which needs no memory.
 function All:collect(place, ok, ...)
   if ok then

@@ -14,7 +14,7 @@ local M = {}
 local AGENT <const> = "lio"
 -- RFC 9110 section 9.2.2.
 local IDEMPOTENT <const> = { GET = true, HEAD = true, PUT = true, DELETE = true, OPTIONS = true, TRACE = true }
--- If a request with one of these methods has no body, it announces the length 0 (RFC 9110 section 8.6).
+-- If a request with one of these methods has no body, the request announces the length 0 (RFC 9110 section 8.6).
 local HAS_BODY <const> = { POST = true, PUT = true, PATCH = true }
 -- The client sets these fields itself.
 local SET_BY_CLIENT <const> = { ["transfer-encoding"] = true, ["content-length"] = true, expect = true }
