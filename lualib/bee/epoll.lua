@@ -1,5 +1,5 @@
 -- `require "bee.epoll"`: bee's calls for epoll(7) on lio's selector. Times are in milliseconds. EPOLLPRI and the other
--- rare bits are defined as names only; `wait` reports IN, OUT, RDHUP, HUP and ERR.
+-- rare flags are defined, but `wait` reports only IN, OUT, RDHUP, HUP and ERR.
 
 local lio = require "lio"
 local object = require "bee.object"
@@ -30,7 +30,7 @@ local M = {
   EPOLLET = 1 << 31,
 }
 
--- `epoll.create(max_events)` returns an epoll object, or nil, message, code. One `wait` takes at most `max_events`
+-- `epoll.create(max_events)` returns an epoll object, or nil, message, code. Each `wait` gets at most `max_events`
 -- events from the system.
 function M.create(...)
   local max_events = math.tointeger((...))

@@ -1,6 +1,7 @@
--- `require "bee.socket"`: lio.socket with bee's calls. On failure, lio adds a short error code as the third result.
--- Unlike in lio.socket, `fd` accepts any descriptor, `bind` removes a stale unix socket, and an unknown protocol is
--- reported as an invalid option. Older versions of bee call the module itself: `socket "tcp"`.
+-- `require "bee.socket"`: lio.socket with bee's calls. Unlike in bee, a failed call also returns a short error code as
+-- its third result. Unlike in lio.socket, `fd` accepts any descriptor, `bind` removes a stale unix socket, and an
+-- unknown protocol is reported as an invalid option. Programs for older versions of bee call the module itself, as in
+-- `socket("tcp")`.
 
 local debug <const> = debug or require "lio.debug"
 local socket = require "lio.socket"
@@ -18,7 +19,7 @@ local unix = object("bee.socket", methods)
 
 local PROTOCOLS <const> = { tcp = true, udp = true, tcp6 = true, udp6 = true, unix = true }
 
--- Raises the error for a wrong argument of `create`, at the line of its caller.
+-- Raises the error for an invalid argument of `create`, at the line that called `create`.
 local function refuse(...)
   local given = ...
   local what

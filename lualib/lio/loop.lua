@@ -1,9 +1,9 @@
 -- `lio.loop`: runs the tasks of one VM, with a selector and timers; it needs no scheduler. In a service that owns a
 -- loop (lio/service.lua), the service's main loop runs the tasks.
 --
--- `loop.run(f)` runs `f` as a task, and all tasks that are forked, until they have ended, `loop.stop` is called, or
--- SIGINT or SIGTERM arrives. Times are in seconds and may have fractions. The files in loop/ contain the timers, the
--- signals, and the check that something runs the loop.
+-- `loop.run(f)` runs `f` and all forked tasks. It returns when all tasks have ended, or after `loop.stop`, SIGINT or
+-- SIGTERM. Times are in seconds and can have fractions. The files in loop/ contain the timers, the signals, and the
+-- check that something runs the loop.
 
 local debug <const> = debug or require "lio.debug"
 local drivers = require "lio.net.driver"
@@ -23,7 +23,7 @@ M.grace = 10
 local selector = assert(lio.create())
 local finished = false
 local stopping = false
-local stop_hooks = {} -- hook: a function that describes, as a string, what the hook waits for
+local stop_hooks = {} -- hook: a function that returns a description of what the hook waits for
 local unfinished = {} -- the entries of `stop_hooks` whose hooks have not returned in the current stop
 
 M.fork = task.fork
@@ -38,8 +38,8 @@ M.sleep, M.timeout, M.cancel = timers.sleep, timers.timeout, timers.cancel
 -- Stopping -------------------------------------------------------------------------------------------
 
 -- `loop.on_stop(f [, waits_for])` returns a function that removes the hook. `f(grace_seconds)` runs as a task when a
--- graceful stop begins; the loop ends when all hooks have returned. `waits_for()` returns a string for the waiting
--- user: what `f` is waiting for; nil if there is nothing to report.
+-- graceful stop begins; the loop ends when all hooks have returned. `waits_for()` returns a string that shows the user
+-- what `f` is waiting for; nil if there is nothing to report.
 function M.on_stop(f, waits_for)
   misuse.check_function("on_stop", 1, f)
   if waits_for ~= nil then misuse.check_function("on_stop", 2, waits_for) end
@@ -77,7 +77,7 @@ function M.stop(grace)
   if not next(unfinished) then finished = true end
 end
 
--- `loop.is_stopping()` returns whether a graceful stop has begun and not ended yet.
+-- `loop.is_stopping()` returns whether a graceful stop is in progress.
 function M.is_stopping()
   return owner.is_running and stopping
 end
@@ -110,8 +110,8 @@ local step <const> = driver.net.step
 
 local unguard <const> = owner.guard(M.net)
 
--- `loop.describe(token)` returns a description of the wait on a token, for `lio.tasks`; nil if the token is unknown
--- here.
+-- `loop.describe(token)` returns a description of the wait on a token, for `lio.tasks`; nil if the token does not
+-- belong to this loop.
 function M.describe(token)
   if timers.is_sleeping(token) then return "a sleep" end
   return driver:describe(token)
@@ -119,12 +119,12 @@ end
 
 -- Signals --------------------------------------------------------------------------------------------
 
-local signalled_at = false -- when a signal last ended a `run`, in seconds of `now`; false: never
+local signalled_at = false -- when a signal last stopped the loop, as a time of `lio.now`; false: never
 
--- timeout(1) and terminals send a signal to the process and again to its group. Two signals within these seconds count
--- as one.
+-- timeout(1) and terminals send a signal to the process and again to its group. Two signals within this many seconds
+-- count as one.
 local SAME_SIGNAL <const> = 0.2
--- If a stop takes more than these seconds, the loop reports what the stop waits for.
+-- If a stop takes more than this many seconds, the loop reports what the stop waits for.
 local PATIENCE <const> = 1
 
 local function report_unfinished()
@@ -136,8 +136,8 @@ local function report_unfinished()
     M.grace, table.concat(texts, ", ")))
 end
 
--- Only a second SIGINT ends the loop at once, because a person sends it. A service manager may repeat SIGTERM while
--- requests are being answered.
+-- The first signal begins a graceful stop. Only a second SIGINT, which a person sends, ends the loop at once: a service
+-- manager may repeat SIGTERM while requests are being answered.
 local function stop_by_signal(name)
   local now = lio.now()
   if not stopping then
@@ -153,7 +153,8 @@ end
 local signals = signal_watchers.new(driver, stop_by_signal)
 
 -- `loop.signal(name, f)`: runs `f(name)` as a task whenever the signal `name`, such as `"SIGHUP"`, arrives. If `f` is
--- nil, the signal has its previous effect again; for SIGINT and SIGTERM, while the loop runs, this is a graceful stop.
+-- nil, restores the previous effect of the signal; for SIGINT and SIGTERM, while the loop runs, this is a graceful
+-- stop.
 function M.signal(name, f)
   misuse.check("signal", 1, name, "string")
   if f ~= nil then misuse.check_function("signal", 2, f) end
@@ -190,7 +191,7 @@ local function drive(state)
     local has_ready = task.run_ready()
     if state.failed or finished or task.count() + timers.pending == 0 then return end
     if not has_ready and is_stuck() then
-      -- When the tasks are listed, the core may find that the program has closed a coroutine, and wake another task.
+      -- Listing the tasks can wake a task: the core may find that the program has closed a coroutine.
       local message = deadlock_message()
       if not task.has_ready() then
         state.failed, state.message = true, message
@@ -212,8 +213,8 @@ local function wait_in_service(state)
   task.wait(RUN)
 end
 
--- Whether a `run` in a service may return. Tasks that are older than the `run`, and tasks that answer requests, do not
--- count.
+-- Returns whether a `run` in a service may return. Tasks that are older than the `run`, and tasks that answer requests,
+-- do not count.
 local function is_done(state)
   if state.failed or finished then return true end
   if timers.pending > 0 then return false end
@@ -253,8 +254,8 @@ local function run_main(state, f, ...)
   if not state.results[1] then state.failed, state.message = true, state.results[2] end
 end
 
--- `loop.run(f, …)` returns the results of `f`. It runs until every task has ended or the loop is stopped. An error in
--- `f` ends the loop and is raised here, with its traceback; an error in another task is logged.
+-- `loop.run(f, …)` runs the loop until every task has ended or the loop is stopped, and returns the results of `f`. An
+-- error in `f` ends the loop and is raised here, with its traceback; an error in another task is logged.
 function M.run(f, ...)
   misuse.check_function("run", 1, f)
   if owner.is_running then misuse.raise "loop.run: the loop runs already" end
@@ -287,7 +288,7 @@ end
 
 -- Services -------------------------------------------------------------------------------------------
 
--- `loop.own()`: records that this service owns the loop. lio/service.lua calls it, and `attach` after it.
+-- `loop.own()`: records that this service owns the loop. lio/service.lua calls `own`, and then `attach`.
 function M.own()
   owner.is_service = true
   unguard()
@@ -296,8 +297,8 @@ end
 
 -- `loop.attach(descriptor, take, tasks)` returns two functions, idle and poll, for lio/service.lua, whose main loop
 -- drives this VM. The descriptor becomes readable when messages arrive; `take` takes them. `tasks.is_request(co)`
--- returns whether a task answers a request; `tasks.requests()` returns the number of such tasks. `idle` blocks until
--- there is something to do; `poll` does not block.
+-- returns whether a task answers a request; `tasks.requests()` returns the number of such tasks. `idle` and `poll` run
+-- one round of the loop: `idle` blocks until there is something to do; `poll` does not block.
 function M.attach(descriptor, take, tasks)
   M.own()
   service = tasks

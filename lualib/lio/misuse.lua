@@ -1,6 +1,6 @@
 -- Raises errors for misuse of the library. An error contains the name of the call, and the position of the program's
--- line. Used by every file of the library that checks arguments. The search for the program's line costs nothing until
--- an error is raised.
+-- line. Used by every file of the library that checks arguments. The program's line is determined only when an error is
+-- raised.
 
 local debug <const> = debug or require "lio.debug"
 local M = {}
@@ -10,8 +10,8 @@ local HERE <const> = debug.getinfo(1, "S").source:match "^(.*)misuse%.lua$" or "
 local ROOTS <const> = { HERE:gsub("lio/$", ""), "@" }
 local TOP_MODULES <const> = { lio = true, ltask = true, skynet = true, bee = true }
 
--- Whether a chunk's source is a file of the library. The program may have a folder `lio` too, so the file must also be
--- a module in `package.loaded`.
+-- Returns whether a chunk's source is a file of the library. The program may also have a folder `lio`, so the file must
+-- also be a module in `package.loaded`.
 local function is_library(source)
   if source == "=lio" or source == "=?" then return true end
   for _, root in ipairs(ROOTS) do
@@ -36,7 +36,7 @@ local function level_of_program()
   end
 end
 
--- `shown(value)` returns a value in the form in which messages show it.
+-- `shown(value)` returns a value as error messages show it.
 function M.shown(value)
   local kind = type(value)
   if kind == "string" then
@@ -61,12 +61,13 @@ function M.argument(call, index, wanted, value)
   error(("bad argument #%d to '%s' (%s expected, got %s)"):format(index, call, wanted, name), level_of_program())
 end
 
--- `bad(call, index, problem)`: raises `bad argument #index to 'call' (problem)`, for a wrong value of the right type.
+-- `bad(call, index, problem)`: raises `bad argument #index to 'call' (problem)`, for an invalid value of the right
+-- type.
 function M.bad(call, index, problem)
   error(("bad argument #%d to '%s' (%s)"):format(index, call, problem), level_of_program())
 end
 
--- `no_colon(object, call)`: raises an error for a method that was not called with its object as the first argument.
+-- `no_colon(object, call)`: raises an error for a method whose first argument is not its object.
 function M.no_colon(object, call)
   M.raise(("%s:%s: call it with a colon, as in %s:%s(…)"):format(object, call, object, call))
 end
@@ -94,9 +95,9 @@ local function raise_renamed(call, message)
     level_of_program())
 end
 
--- `relay(call, err)`: raises `err`, which `call` has caught from a C function, with the name of the call, at the
--- program's line. If the error has a position or is not a string, it comes from code that the C function called, and is
--- raised unchanged.
+-- `relay(call, err)`: raises `err`, which `call` has caught from a C function, at the program's line. The name of the
+-- call replaces the name of the C function. If the error has a position or is not a string, it comes from code that the
+-- C function called, and is raised unchanged.
 function M.relay(call, err)
   if type(err) ~= "string" or err:find "^[^\n]-:%d+: " then error(err, 0) end
   raise_renamed(call, err)
@@ -107,8 +108,8 @@ function M.without_position(err)
   return (tostring(err):gsub("^[^\n]-:%d+: ", "", 1))
 end
 
--- `rename(call, f, …)` returns the results of `f`. Errors of `f` are raised with the name of the call, at the program's
--- line.
+-- `rename(call, f, …)` calls `f(…)` and returns the results. Errors of `f` are raised with the name of the call, at the
+-- program's line.
 function M.rename(call, f, ...)
   local results = table.pack(pcall(f, ...))
   if results[1] then return table.unpack(results, 2, results.n) end
@@ -142,15 +143,15 @@ function M.is_named(value, names)
   return type(meta) == "table" and names[rawget(meta, "__name")] == true
 end
 
--- `is_kind(value, kind)` returns whether the value is an object of that kind, a key of `KINDS`.
+-- `is_kind(value, kind)` returns whether the value is an object of this kind, which is a key of `KINDS`.
 function M.is_kind(value, kind) return M.is_named(value, KINDS[kind]) end
 
--- `check_kind(call, value, kind)`: raises unless the value, the first argument of a call, is an object of that kind.
+-- `check_kind(call, value, kind)`: raises unless the value, the first argument of a call, is an object of this kind.
 function M.check_kind(call, value, kind)
   if not M.is_kind(value, kind) then M.argument(call, 1, kind, value) end
 end
 
--- `check_seconds(call, index, value)`: raises unless the argument is a number, but not NaN.
+-- `check_seconds(call, index, value)`: raises unless the argument is a number other than NaN.
 function M.check_seconds(call, index, value)
   if type(value) ~= "number" then M.argument(call, index, "number", value) end
   if value ~= value then M.bad(call, index, "time is not a number") end
@@ -161,7 +162,8 @@ function M.check_optional_seconds(call, index, value)
   if value ~= nil then M.check_seconds(call, index, value) end
 end
 
--- `check_address(call, value)`: raises unless the first argument of a call is a string; "unix:" needs a path.
+-- `check_address(call, value)`: raises unless the first argument of a call is a string; also raises if "unix:" has no
+-- path.
 function M.check_address(call, value)
   if type(value) ~= "string" then M.argument(call, 1, "address", value) end
   if value == "unix:" then M.bad(call, 1, "a path expected after 'unix:'") end

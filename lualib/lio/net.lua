@@ -2,7 +2,7 @@
 --
 -- `net.new(selector, scheduler)` creates an instance: a table with the calls, for the tasks of one scheduler. The
 -- module itself has the calls of the VM's instance: the instance of `lio.loop`, unless `net.use` sets another instance.
--- The files in net/ define the calls, one topic each; net/driver.lua is the loop under them.
+-- The files in net/ define the calls, one topic per file; net/driver.lua is the loop under them.
 --
 -- A call returns a value on success. `nil` alone means the end of a stream. On failure, `recv` and `send` return `nil,
 -- message, partial, code`, and other calls `nil, message, code`; but `listen`, `accept`, `connect`, `udp` and `wrap`

@@ -51,15 +51,15 @@ local function is_whole(value)
   return type(value) == "number" and math.tointeger(value) ~= nil
 end
 
--- `whole(low, high)` returns a rule like that of `integer`, which accepts floats without a fraction too. The call may
--- have to convert them.
+-- `whole(low, high)` returns a rule like that of `integer`, which also accepts floats that have an integer value. The
+-- caller may have to convert these.
 function M.whole(low, high)
   return rule(M.integer(low, high).wanted, function(value)
     return is_whole(value) and value >= low and value <= (high or math.maxinteger)
   end)
 end
 
--- The rule for a limit that may be infinite. Accepts floats as `whole` does.
+-- The rule for a limit that can be infinite. Accepts floats as `whole` does.
 M.limit = rule("an integer from 0 or math.huge for no limit", function(value)
   return value == math.huge or is_whole(value) and value >= 0
 end)
@@ -104,8 +104,8 @@ local function distance(a, b)
   return row[#b]
 end
 
--- `nearest(name, rules)` returns the known name that differs least from `name`, or nil if more than a third of its
--- characters would change.
+-- `nearest(name, rules)` returns the known name that differs least from `name`, or nil if more than a third of the
+-- known name's characters would change.
 function M.nearest(name, rules)
   if #name > 64 then return nil end
   local word, best, best_distance = name:lower(), nil, math.huge
@@ -130,16 +130,16 @@ function M.unknown(call, name, rules, what)
   misuse.raise(("%s: %s '%s' is unknown%s"):format(call, what, name, hint))
 end
 
--- `wrong(call, name, wanted, value [, what])`: raises an error for the value of an option.
+-- `wrong(call, name, wanted, value [, what])`: raises an error for an invalid value of an option.
 function M.wrong(call, name, wanted, value, what)
   misuse.raise(("%s: %s '%s' must be %s, got %s"):format(call, what or "option", name, wanted, misuse.shown(value)))
 end
 
--- The result of `check` for callers without options. It must not be changed.
+-- The result of `check` if no options are passed. It must not be changed.
 local NONE <const> = {}
 
 -- Returns the options as a plain table, including those that a metatable provides, so that each option is read only
--- once, and is checked.
+-- once and is checked.
 local function with_inherited(options, rules)
   if getmetatable(options) == nil then return options end
   local all = {}
@@ -151,8 +151,8 @@ local function with_inherited(options, rules)
 end
 
 -- `check(call, index, options, rules [, what = "option"])` returns the options, or an empty table for nil. Raises at
--- the program's line for an unknown name and for a wrong value. `call` is the name as the program writes it, such as
--- "net.connect"; `index` is the number of the argument; `what` is the word for an option in messages.
+-- the program's line for an unknown name and for an invalid value. `call` is the name as the program writes it, such as
+-- "net.connect"; `index` is the position of the argument; `what` is the word for an option in messages.
 function M.check(call, index, options, rules, what)
   if options == nil then return NONE end
   if type(options) ~= "table" then
@@ -168,7 +168,7 @@ function M.check(call, index, options, rules, what)
 end
 
 -- `to_integer(value)` returns a number rounded down, or `math.maxinteger` for infinity, which native code does not
--- have.
+-- accept.
 function M.to_integer(value)
   return math.tointeger(value // 1) or math.maxinteger
 end

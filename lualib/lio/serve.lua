@@ -67,7 +67,7 @@ local function parse(...)
   return options
 end
 
--- Returns the message of an error without its position in the library, the call's name, and the error number.
+-- Returns an error's message, from which the position, the name of the call and the error number are removed.
 local function plain(message)
   return (tostring(message):gsub("^[%w_./?=-]+:[%d?]+: ", ""):gsub("^[%a:]+: ", "", 1):gsub(" %(os error %d+%)", ""))
 end

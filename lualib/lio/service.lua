@@ -2,13 +2,13 @@
 -- arrives, or a timer is due. `lio.loop`, `lio.net` and `lio.webserver` of this VM use that loop. Other services send
 -- it requests; see net/requests.lua.
 --
--- `spawn` and `bootstrap` find this file by the name `lio`. Its arguments are a script, which runs as the main task,
--- and the arguments of the script; the service ends when the script ends. Without a script, the service only answers
--- requests.
+-- `spawn` and `bootstrap` find this file by the name `lio`. The service's arguments are a script, which runs as the
+-- main task, and the arguments of the script; the service ends when the script ends. Without a script, the service only
+-- answers requests.
 --
--- It uses only documented calls of ltask, so every implementation of ltask can run it: as an exclusive service (first
--- generation), or as a service with an event descriptor and an idle handler (second). In our own scheduler, which has
--- `ltask.core`, the coroutines of requests are tasks of `lio.loop`.
+-- This file uses only documented calls of ltask, so every implementation of ltask can run it: as an exclusive service
+-- (first generation), or as a service with an event descriptor and an idle handler (second). In our own scheduler,
+-- which has `ltask.core`, the coroutines of requests are tasks of `lio.loop`.
 
 local drivers = require "lio.net.driver"
 local ltask = require "ltask"

@@ -1,4 +1,4 @@
--- `lio.tasks()`: what each task of this VM is doing. For the operators of a program, not for its logic.
+-- `lio.tasks()`: what each task of this VM is doing. For people who operate a program, not for the program's logic.
 
 local debug <const> = debug or require "lio.debug"
 local task = require "lio.task"
@@ -12,7 +12,8 @@ local function traceback(members)
   return table.concat(lines, "\n")
 end
 
--- Describes the wait on a token: by the loaded module to which the token belongs, otherwise by the token's value.
+-- Describes the wait on a token. The loaded module to which the token belongs provides the description; for any other
+-- token, the description contains the token's value.
 local function describe(token, co)
   for _, name in ipairs { "lio.loop", "lio.thread" } do
     local module = package.loaded[name]

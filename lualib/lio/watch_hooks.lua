@@ -1,8 +1,8 @@
 -- Makes a VM under `lio --watch` report the files that it loads: by `require` (Lua and C modules), `loadfile` and
 -- `dofile`; and the files in which `require` has searched for a module without success. Run once in each VM, before any
 -- code of the program, with the functions that report a file and a missing file (src/modules/supervisor.rs). Invariant:
--- a file is reported before it is read, even if it does not load. A missing file is reported as missing even if it has
--- been created meanwhile, so that the supervisor restarts the program.
+-- a file is reported before it is read, even if it does not load. A missing file is reported even if it has been
+-- created meanwhile, so that the supervisor restarts the program.
 
 local report_file, report_missing = ...
 local load_file <const>, do_file <const> = loadfile, dofile
@@ -14,7 +14,7 @@ local function report_found(name, path)
   return file
 end
 
--- Searchers that find nothing, and report what the next searcher will find.
+-- Searchers that never find a module, but report the file that the next searcher will find.
 local function before_lua(name) report_found(name, package.path) end
 
 local function before_c(name)

@@ -19,7 +19,7 @@ local settings = require "lio.web.settings"
 local M = { defaults = settings.defaults }
 
 -- `web.worker()` returns the number of this worker, and the number of workers; nil if the program does not run in
--- workers, see `app:run`.
+-- workers (see `app:run`).
 M.worker = listening.worker
 
 local App = {}
@@ -110,9 +110,9 @@ function App:any(pattern, ...)
   return add_route(self, { call = "any", index = 1 }, "", pattern, ...)
 end
 
--- `app:static(prefix, dir [, opts])` returns app. Serves the files of a folder below a path. `opts`: `list` (pages for
--- directories without an index), `index` ("index.html"), `hidden` (also serves names that begin with a dot), `max_age`
--- (seconds), `immutable`, `cache_control`, `precompressed` (false: ignores `.br` and `.gz` copies).
+-- `app:static(prefix, dir [, opts])` returns app. Serves the files of the folder `dir` below the path `prefix`. `opts`:
+-- `list` (pages for directories without an index), `index` ("index.html"), `hidden` (also serves names that begin with
+-- a dot), `max_age` (seconds), `immutable`, `cache_control`, `precompressed` (false: ignores `.br` and `.gz` copies).
 function App:static(prefix, dir, opts)
   check_app(self, "static")
   return require "lio.web.static"(self, prefix, dir, opts)
@@ -152,9 +152,9 @@ end
 -- Functions around handlers ----------------------------------------------------------------------------
 
 -- `app:use([prefix,] middleware)` returns app. `middleware(req, res, next)` runs around the handlers of all requests,
--- or of the requests below `prefix`. The middleware that was added first is the outermost. `next()` runs the middleware
--- and the handler inside; then `res` contains their response. The response is sent when the outermost middleware has
--- returned.
+-- or of the requests below `prefix`. The middleware that was added first is the outermost. `next()` runs the inner
+-- middleware and the handler; then `res` contains their response. The response is sent when the outermost middleware
+-- has returned.
 function App:use(prefix, middleware)
   check_app(self, "use")
   if middleware == nil then
@@ -169,7 +169,7 @@ function App:use(prefix, middleware)
   return self
 end
 
--- `app:on_error(f)` returns app. If a handler raises `err`, `f(err, req, res, traceback)` responds in its place.
+-- `app:on_error(f)` returns app. If a handler raises `err`, `f(err, req, res, traceback)` responds instead.
 function App:on_error(f)
   check_app(self, "on_error")
   misuse.check_function("on_error", 1, f)
@@ -203,7 +203,7 @@ function App:server()
 end
 
 -- `app:run(where [, opts])`: listens, prints the address once, and serves until SIGINT, SIGTERM or `stop` of
--- `lio.loop`. In a task of a running loop, the call serves until the server stops. `opts` are those of `listen`, and
+-- `lio.loop`. In a task of a running loop, `run` serves until the server stops. `opts` are those of `listen`, and
 -- `workers` (how many services of the scheduler serve the address; each of them runs the program) and `watchdog` (after
 -- how many seconds of CPU time an endless loop in a worker is reported).
 function App:run(where, opts)

@@ -69,8 +69,8 @@ local function prefix_of(field, path)
   return prefix
 end
 
--- Records the owner of a prefix in `owners`. Raises if the prefix has an owner already. An owner is the name of a
--- configuration entry.
+-- Records the owner of a prefix in `owners`. Raises if the prefix has an owner already. An owner is the name of an
+-- entry in the configuration, such as `cgi['/x']`.
 local function claim(owners, prefix, owner)
   if owners[prefix] then
     error(("%s and %s are for the same path"):format(owners[prefix], owner), 0)
@@ -113,7 +113,7 @@ local function new_app(conf)
   return app
 end
 
--- `app(conf)` returns the `lio.webserver` app that `start` serves. For programs that listen themselves.
+-- `app(conf)` returns the `lio.webserver` app that `start` serves. For programs that open the listener themselves.
 function M.app(conf)
   check_fields("webservice.app", conf)
   local ok, app = pcall(new_app, conf)
@@ -166,7 +166,7 @@ local function start(conf)
 end
 
 -- The request `start(conf)` returns the URL and the port; see docs/webservice.md for the fields of `conf`. Raises if a
--- field is invalid, or if the service cannot listen on the address or is already serving.
+-- field is invalid, if the service cannot listen on the address, or if it is already serving.
 function M.start(conf)
   if state == "on" then error("start: the service serves already, at " .. shown_address, 0) end
   if state ~= "off" then error("start: the service is " .. state, 0) end

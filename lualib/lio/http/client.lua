@@ -1,8 +1,8 @@
 -- `lio.http.client`: requests to HTTP servers. A request blocks the calling task, not the thread.
 --
 -- A client keeps connections for later requests to the same server; `client.get` and the other functions of the module
--- share one client. Failures outside of the program are results, `nil, message, code`; misuse raises. Every wait ends:
--- by a timeout, by the end of the connection, or by `close`.
+-- share one client. Failures outside of the program are returned as `nil, message, code`; misuse raises. Every wait
+-- ends with a timeout, with the end of the connection, or with `close`.
 
 local drivers = require "lio.net.driver"
 local misuse = require "lio.misuse"
@@ -15,7 +15,7 @@ local M = {}
 
 local seconds <const> = options.either(options.seconds, options.rule("false for no limit", options.is_false.test))
 
--- The options of clients and of requests.
+-- The options that both clients and requests accept.
 local SHARED_OPTIONS <const> = {
   timeout = seconds,
   connect_timeout = seconds,
@@ -41,7 +41,7 @@ local REQUEST_OPTIONS <const> = {
   idempotent = options.boolean,
 }
 
--- `max_fields` is bounded by the parser's table.
+-- The size of the parser's table limits `max_fields`.
 local CLIENT_OPTIONS <const> = {
   base_url = options.string,
   max_idle = options.limit,
@@ -87,8 +87,8 @@ end
 
 -- `client:request(options)` returns a response; or nil, message, code. Codes: `"timeout"`, `"closed"`, `"reset"`,
 -- `"refused"`, `"unresolved"` and other codes of `lio.net`; `"url"`, `"tls"`, `"protocol"` (a malformed response),
--- `"truncated"`, `"too long"`, `"corrupt"` (the body cannot be decoded), `"redirect"`, `"body"` (the request's body is
--- faulty).
+-- `"truncated"`, `"too long"`, `"corrupt"` (the body cannot be decoded), `"redirect"`, `"body"` (the request's body
+-- cannot be read, or is shorter than announced).
 function Client:request(opts)
   check_client(self, "request")
   misuse.check("request", 1, opts, "table")
@@ -125,8 +125,8 @@ end
 
 Client.__close = Client.close
 
--- `new([options])` returns a client. Options: those of requests, as defaults; and `base_url`, `max_idle`,
--- `max_idle_per_host`, `max_per_host`, `idle_timeout`, `max_header`, `max_fields`, `net`.
+-- `new([options])` returns a client. Options: those in `SHARED_OPTIONS`, as defaults for requests; and `base_url`,
+-- `max_idle`, `max_idle_per_host`, `max_per_host`, `idle_timeout`, `max_header`, `max_fields`, `net`.
 function M.new(opts)
   opts = options.check("http.new", 1, opts, CLIENT_OPTIONS)
   local all = {}

@@ -1,5 +1,6 @@
--- Records what runs the loop of this VM: `loop.run`, or the main loop of a service. If nothing runs it, a task that
--- waits for I/O or a timer is never woken; in a service, calls that wait then raise. Part of `lio.loop`.
+-- Records what runs the loop of this VM: `loop.run`, or the main loop of a service. If nothing runs the loop, a task
+-- that waits for I/O or a timer is never woken, so in a service, calls that would wait raise an error. Part of
+-- `lio.loop`.
 
 local misuse = require "lio.misuse"
 
@@ -8,7 +9,7 @@ local M = {
   is_service = false, -- a service owns the loop
 }
 
--- Maps a call to what its error suggests, besides running the code in another service.
+-- Maps a call to the alternative that its error message suggests, besides running the code in another service.
 local INSTEAD <const> = {
   ["loop.sleep"] = "ltask.sleep(centiseconds) waits here; or ",
   ["loop.timeout"] = "ltask.timeout(centiseconds, f) works here; or ",
@@ -30,8 +31,8 @@ function M.check(call, ...)
     :format(call, INSTEAD[call] or ""))
 end
 
--- `guard(net)`: in a service, makes the calls of `net` that wait, or let other code wait, run `check` first. Returns a
--- function that removes these checks, for a service that owns the loop.
+-- `guard(net)`: in a service, adds `check` to the calls of `net` that wait or let other code wait. Returns a function
+-- that removes these checks, for a service that owns the loop.
 function M.guard(net)
   local unchecked = {}
   local ltask = package.loaded.ltask

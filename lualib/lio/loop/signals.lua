@@ -42,8 +42,8 @@ function Signals:unwatch(name)
   watcher:close()
 end
 
--- Raises if no signal has that name. Opens no watcher, which could take a signal: `signal.open` checks the names in
--- order, and the second one is always wrong.
+-- Raises if no signal has this name. Does not open a watcher, which could consume a signal: `signal.open` checks the
+-- names in order, and the second name is always invalid.
 local function check_name(name)
   local _, message = pcall(signal.open, name, "")
   if message:find("#1", 1, true) then misuse.relay("signal", message) end
@@ -62,7 +62,7 @@ function Signals:set(name, f, is_running)
   self.handlers[name] = f
 end
 
--- `signals:has_handlers()` returns whether a signal can start a task of the program.
+-- `signals:has_handlers()` returns whether the program has set a handler.
 function Signals:has_handlers()
   return next(self.handlers) ~= nil
 end

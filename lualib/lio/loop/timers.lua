@@ -53,8 +53,8 @@ local function woken(co, id, first, ...)
   return first, ...
 end
 
--- `loop.sleep(seconds)` waits and returns nothing. If `wakeup(co, …)` wakes the task before the time has passed,
--- `sleep` returns the values passed to `wakeup`. With 0, other tasks and I/O run first.
+-- `loop.sleep(seconds)` suspends the running task, and returns nothing. If `wakeup(co, …)` wakes the task before the
+-- time has passed, `sleep` returns the values passed to `wakeup`. If `seconds` is 0, other tasks and I/O run first.
 function M.sleep(seconds)
   misuse.check_seconds("sleep", 1, seconds)
   owner.check "loop.sleep"
@@ -64,7 +64,7 @@ function M.sleep(seconds)
   return woken(co, id, task.wait(co))
 end
 
--- `loop.timeout(seconds, f)` forks `f` after the time, and returns an id for `cancel`. `run` does not return while a
+-- `loop.timeout(seconds, f)` forks `f` after `seconds`, and returns an id for `cancel`. `run` does not return while a
 -- timeout is pending, unless the loop is stopped.
 function M.timeout(seconds, f)
   misuse.check_seconds("timeout", 1, seconds)
@@ -76,11 +76,12 @@ function M.timeout(seconds, f)
   return id
 end
 
--- `loop.cancel(id)` cancels a timeout. Returns false if it has fired already, or `id` is not the id of a timeout.
+-- `loop.cancel(id)` cancels a timeout. Returns false if the timeout has already fired, or if `id` is not the id of a
+-- timeout.
 function M.cancel(id)
   if not timeouts[id] then return false end
   local was_there = queue:cancel(id)
-  -- Remove the id after the timer: if `queue:cancel` raises, the timeout is cancelled when the loop ends.
+  -- Remove the id after the timer: if `queue:cancel` raises, the timeout can still be cancelled when the loop ends.
   timeouts[id] = nil
   M.pending = M.pending - 1
   return was_there

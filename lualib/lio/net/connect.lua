@@ -12,12 +12,13 @@ local now <const> = require("lio").now
 
 local M = {}
 
--- The object with which another task can cancel a `connect`. While the connect waits, `token` is the token of its wait.
+-- The object with which another task can cancel a `connect`. While the `connect` waits, `token` is the token on which
+-- it waits.
 local Attempt = {}
 Attempt.__index = Attempt
 Attempt.__name = "lio.attempt"
 
--- `attempt:close()` cancels the connect, which returns `false, "closed"`. Returns true. Idempotent.
+-- `attempt:close()` cancels the `connect`, which then returns `false, "closed"`. Returns true. Idempotent.
 function Attempt:close()
   misuse.check_kind("close", self, "attempt")
   self.closed = true
@@ -86,7 +87,7 @@ function M.install(driver)
 
   -- `connect(addr, port [, opts])` returns a connection, or `false, message, code`. `addr` is an IP address, a host
   -- name, or `"unix:/path"`. `opts.timeout` is in seconds, and includes the time for resolving a name. `opts.attempt`
-  -- is a result of `attempt()`: if another task closes it meanwhile, `connect` returns `false, "closed"`.
+  -- is a result of `attempt()`: if another task closes the attempt meanwhile, `connect` returns `false, "closed"`.
   function net.connect(addr, port, opts)
     return connect(driver, addr, port, opts)
   end

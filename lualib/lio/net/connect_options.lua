@@ -1,4 +1,4 @@
--- Checks the options of `net.connect`, also for services without a loop (`lio.net.remote`).
+-- Checks the options of `net.connect`. Services without a loop (`lio.net.remote`) use this file as well.
 
 local misuse = require "lio.misuse"
 local options = require "lio.options"
@@ -8,8 +8,8 @@ local RULES <const> = {
   attempt = options.rule("a result of net.attempt", function(value) return misuse.is_kind(value, "attempt") end),
 }
 
--- Returns the checked options. Ignores an address family in their place, so that a program can pass the results of
--- `listener:address()` to `connect`.
+-- Returns the checked options. Ignores an address family in place of the options, so that a program can pass the
+-- results of `listener:address()` to `connect`.
 return function(opts)
   if opts == "inet" or opts == "inet6" then opts = nil end
   return options.check("net.connect", 3, opts, RULES)

@@ -10,7 +10,7 @@ local stream = require "lio.stream"
 local READ <const>, END <const> = 1, 4
 
 local Connection <const> = stream.methods
--- Lua's messages about wrong arguments contain the names of these locals.
+-- Lua's messages about invalid arguments contain the names of these locals.
 local recv <const>, send <const>, close_now <const> = Connection.try_recv, Connection.try_send, Connection.close_now
 local is_closed <const> = Connection.is_closed
 
@@ -24,8 +24,8 @@ local METHODS <const> = {
 
 stream.metatable.__close = function(c) c:close() end
 
--- A VM usually has one driver, whose functions are the methods. If the VM has several drivers, a method finds the
--- driver of the connection: `first`, unless `owners` contains another driver for it.
+-- A VM usually has one driver, whose functions are the methods of connections. If the VM has several drivers, a method
+-- finds the driver of the connection: `first`, unless `owners` contains another driver for the connection.
 local first
 local owners = setmetatable({}, { __mode = "k" })
 
@@ -71,7 +71,8 @@ local function recv_blocked(queue, c, ...)
   end
 end
 
--- The next two functions make no tail calls: a tail call would remove the name from messages about wrong arguments.
+-- The next two functions make no tail calls: a tail call would remove the function's name from messages about invalid
+-- arguments.
 local function recv_once(c, ...)
   local value, message, partial, code = recv(c, ...)
   return value, message, partial, code
@@ -92,7 +93,7 @@ local function while_held(queue, c, f, ...)
   return table.unpack(result, 2, result.n)
 end
 
--- Waits until another task has released the connection, then does a `recv`.
+-- Waits until another task has released the connection, then receives.
 local function recv_queued(queue, c, ...)
   local problem = queue:acquire(c)
   if problem then return nil, problem, nil, problem end
@@ -106,7 +107,7 @@ end
 -- Returns the function `recv`. `recv(c)` returns the available bytes, or nil at the end of the stream. `recv(c, n)`
 -- returns exactly n bytes. `recv(c, "line" [, limit])` and `recv(c, "until", delimiter [, limit])` return the bytes
 -- before the newline or the delimiter. `recv(c, "all" [, limit])` returns all bytes up to the end of the stream. Limits
--- are in bytes; if the data is longer, `recv` fails with "too long". On failure, it returns `nil, message, partial,
+-- are in bytes; if the data is longer, `recv` fails with "too long". On failure, `recv` returns `nil, message, partial,
 -- code`. After a timeout or "too long", the received bytes stay buffered.
 local function make_recv(queue)
   local holders <const> = queue.holders
@@ -122,7 +123,7 @@ end
 
 -- Sending --------------------------------------------------------------------------------------------
 
--- Continues a `send` of which `sent` bytes have been sent. The task waits in `queue`, the wait queue for writing.
+-- Continues a `send` that has sent `sent` bytes so far. The task waits in `queue`, the wait queue for writing.
 local function send_rest(queue, c, sent, ...)
   while true do
     local reason = queue:wait_ready(c)
@@ -140,7 +141,7 @@ local function send_rest(queue, c, sent, ...)
   end
 end
 
--- Waits until another task has released the connection, then does a `send`.
+-- Waits until another task has released the connection, then sends.
 local function send_queued(queue, c, ...)
   local problem = queue:acquire(c)
   if problem then return nil, problem, 0, problem end
@@ -151,8 +152,9 @@ local function send_queued(queue, c, ...)
   return nil, message, partial, code
 end
 
--- Returns the function `send`. `send(c, data, …)` returns true when the system has accepted all strings, in as few
--- system calls as possible; otherwise `nil, message, sent, code`. Messages of concurrent senders are not mixed.
+-- Returns the function `send`. `send(c, data, …)` sends the strings in as few system calls as possible. Returns true
+-- when the system has accepted all strings; otherwise `nil, message, sent, code`. Messages of concurrent senders are
+-- not mixed.
 local function make_send(queue)
   local holders <const> = queue.holders
   return function(c, ...)
@@ -164,7 +166,7 @@ local function make_send(queue)
   end
 end
 
--- Returns the native `recv` and `send`. They call the functions below when a task must queue, release the connection,
+-- Returns the native `recv` and `send`. These call the functions below when a task must queue, release the connection,
 -- or wait until the rest can be sent.
 local function native_calls(driver)
   local reads <const>, writes <const> = driver.read_queue, driver.write_queue
@@ -204,7 +206,7 @@ function M.install(driver)
     net.recv, net.send = make_recv(driver.read_queue), make_send(driver.write_queue)
   end
 
-  -- `wait_readable(c [, seconds])`: waits until there may be something to read, and reads nothing. Returns true, or
+  -- `wait_readable(c [, seconds])`: waits until there may be something to read, but does not read it. Returns true, or
   -- nil, message, code; the code may be "timeout" or "closed".
   function net.wait_readable(c, seconds)
     misuse.check_kind("wait_readable", c, "connection")
@@ -218,8 +220,8 @@ function M.install(driver)
     return true
   end
 
-  -- `wait_closed(c [, seconds])`: waits until the peer ends its side or the connection fails. Returns the same as
-  -- `wait_readable`.
+  -- `wait_closed(c [, seconds])`: waits until the peer ends its side or the connection fails. Returns the same results
+  -- as `wait_readable`.
   function net.wait_closed(c, seconds)
     misuse.check_kind("wait_closed", c, "connection")
     misuse.check_optional_seconds("wait_closed", 2, seconds)
@@ -235,7 +237,7 @@ function M.install(driver)
     return true
   end
 
-  -- `wrap(socket)` returns a connection that takes over `socket`, a connected `lio.socket`, or `false, message, code`.
+  -- `wrap(socket)` takes over a connected `lio.socket`. Returns a connection, or `false, message, code`.
   function net.wrap(s)
     misuse.check_kind("wrap", s, "socket")
     local ok, c, message, code = pcall(stream.new, driver.selector, s)

@@ -1,9 +1,9 @@
 -- The driver of an instance of `lio.net`: the event loop under its calls. Used by the code that runs the loop
 -- (`lio.loop`, lio/service.lua) and by protocol code (`lio.webserver`, `lio.http.client`); programs use `driver.net`.
 --
--- A round of the loop (`step`) sends what is queued, waits for I/O until the next timer, and wakes the tasks whose
--- sockets are ready. Invariant: an event for which no task waits is dropped. This is safe because every call first
--- tries its operation, and arms its socket before it waits.
+-- A round of the loop (`step`) sends the queued bytes, waits for I/O until the next timer is due, and wakes the tasks
+-- whose sockets are ready. Invariant: an event for which no task waits is dropped. This is safe because every call
+-- first tries its operation, and arms its socket before it waits.
 
 local broadcast = require "lio.net.broadcast"
 local connect = require "lio.net.connect"
@@ -30,9 +30,8 @@ local holder_of <const>, next <const>, type <const> = wait_queue.holder_of, next
 local M = {}
 
 -- Fields for other files: `net` (the calls for programs), `selector`, `timers` (a `lio.timer` queue; the value of a
--- timer is an object with a method `expired`), `scheduler` (see net/scheduler.lua), `round_time` (the `lio.now` at
--- which the last round received its events, in seconds), and the wait queues `read_queue`, `write_queue` and
--- `end_queue`.
+-- timer is an object with a method `expired`), `scheduler` (see net/scheduler.lua), `round_time` (when the last round
+-- received its events, as a time of `lio.now`), and the wait queues `read_queue`, `write_queue` and `end_queue`.
 local Driver = {}
 Driver.__index = Driver
 
@@ -47,8 +46,8 @@ local function flush(driver)
   while c do
     unflushed[c] = nil
     if before ~= true then before() end
-    -- If the system accepts only a part, the rest is sent when the socket becomes writable, or with the next send of a
-    -- task.
+    -- If the system accepts only a part of the queue, the rest is sent when the socket becomes writable, or with the
+    -- next send of a task.
     if not is_closed(c) and send(c, 0) == 0 then driver.flushing[c] = true end
     c, before = next(unflushed)
   end
@@ -69,10 +68,10 @@ local function make_step(driver)
     if due and (not seconds or due < seconds) then seconds = due end
     if next(unflushed) then flush(driver) end
     selector:wait(seconds)
-    -- The time of a round is when its events arrived, before they are handled.
+    -- The time of a round is the time at which its events arrive, before they are handled.
     driver.round_time = now()
     for x, events in next_event, nil, nil, guard do
-      -- If `x` is a table, it is the event handler of its connection.
+      -- If `x` is a table, it is the event handler of a connection.
       if type(x) == "table" then x:on_events(events) else driver:dispatch(x, events) end
     end
     for index = #hooks, 1, -1 do hooks[index]:after_events() end
@@ -97,7 +96,7 @@ local function token_class(wakeup)
   return Token
 end
 
-local drivers = setmetatable({}, { __mode = "k" }) -- by `driver.net`
+local drivers = setmetatable({}, { __mode = "k" }) -- `driver.net`: the driver
 
 -- `new(selector, scheduler)` returns a driver. `net.new` documents the arguments.
 function M.new(selector, scheduler)
@@ -110,7 +109,7 @@ function M.new(selector, scheduler)
     watched = {}, -- descriptor: function
     hooks = {}, -- the arguments of `add_hooks`
     unflushed = {}, -- connection: true, or a function to call before its queue is sent
-    flushing = {}, -- connections that have sent only a part of their queue, until they are writable
+    flushing = {}, -- connections whose queue was sent only in part, until they are writable
     deferred = {}, -- the arguments of `defer`
   }, Driver)
   driver.scheduler = schedulers.complete(driver, scheduler)
@@ -124,7 +123,7 @@ function M.new(selector, scheduler)
   end
   driver.net.step = make_step(driver)
   connection.make_methods(driver)
-  -- `of` finds the driver by this field, also through the `__index` of a table that wraps the instance.
+  -- `of` finds the driver by this field, even through the `__index` of a table that wraps the instance.
   driver.net.instance = driver.net
   drivers[driver.net] = driver
   return driver
@@ -166,7 +165,7 @@ function Driver:dispatch(x, events)
   end
 end
 
--- `driver:is_resolving()` returns whether a name is being resolved; if so, a task may be woken without I/O.
+-- `driver:is_resolving()` returns whether a name is being resolved; if so, a task can be woken without I/O.
 function Driver:is_resolving()
   return self.resolver:is_resolving()
 end
@@ -190,8 +189,8 @@ function Driver:fire(value)
   self.scheduler.wakeup(value, "timeout")
 end
 
--- `driver:set_timer_handler(f)`: the loop calls `f(value, id)` for each timer that fires, if the code that runs the
--- loop shares `timers`. `f` must pass the values that are not its own to `fire`.
+-- `driver:set_timer_handler(f)`: makes the loop call `f(value, id)` for each timer that fires. For code that runs the
+-- loop and shares `timers`. `f` must pass the values of other timers to `fire`.
 function Driver:set_timer_handler(f)
   self.on_timer = f
 end
@@ -205,8 +204,8 @@ end
 
 -- Protocol code --------------------------------------------------------------------------------------
 
--- `driver:check_loop(call, …)`: raises if nothing runs the loop, as in a service that owns no loop, because a wait
--- would never end. `call:format(…)` is the name of the call for the message.
+-- `driver:check_loop(call, …)`: raises if nothing runs the loop, for example in a service that does not own a loop,
+-- because a wait would never end. `call:format(…)` is the name of the call for the message.
 function Driver:check_loop(call, ...)
   self.scheduler.check(call, ...)
 end
@@ -224,7 +223,7 @@ function Driver:add_hooks(hooks)
   table.insert(self.hooks, hooks)
 end
 
--- `driver:remove_hooks(hooks)`: removes what `add_hooks` has added.
+-- `driver:remove_hooks(hooks)`: removes hooks that `add_hooks` has added.
 function Driver:remove_hooks(hooks)
   for index, other in ipairs(self.hooks) do
     if other == hooks then return table.remove(self.hooks, index) end
@@ -237,7 +236,7 @@ function Driver:defer(f)
   self.deferred[#self.deferred + 1] = f
 end
 
--- `driver:flush_later(c [, before])`: sends the queued bytes of a connection before the loop waits next, so that small
+-- `driver:flush_later(c [, before])`: sends the queued bytes of a connection before the loop's next wait, so that small
 -- writes share a system call. If `before` is given, `before()` runs first and may queue more.
 function Driver:flush_later(c, before)
   self.unflushed[c] = before or self.unflushed[c] or true
@@ -249,15 +248,16 @@ function Driver:register(c)
   return connection.adopt(self, c)
 end
 
--- `driver:forget(x)`: ends all waits for a socket that is closed, or has another owner: their tasks get "closed".
+-- `driver:forget(x)`: ends all waits for a socket that was closed or now has another owner; the waiting tasks get
+-- "closed".
 function Driver:forget(x)
   wait_queue.forget(self, x)
   self.unflushed[x], self.flushing[x] = nil, nil
 end
 
 -- `driver:wait_readable(c [, seconds])`: waits until a connection that the caller has armed for reading is readable. If
--- another task holds the connection, only waits until it is free. `seconds` replaces the connection's time limit.
--- Returns true, "timeout", "closed", or the reason that `wake_reader` was given.
+-- another task holds the connection, only waits until the connection is free. `seconds` replaces the connection's time
+-- limit. Returns true, "timeout", "closed", or the reason that `wake_reader` was given.
 function Driver:wait_readable(c, seconds)
   local queue <const>, reason = self.read_queue, true
   if holder_of(queue, c) then

@@ -13,7 +13,7 @@ local WRITE <const> = 2
 
 local M = {}
 
--- One race. It is the token on which its task waits; its sockets and its timer wake the task.
+-- A race is the token on which its task waits; the race's sockets and timer wake the task.
 local Race = { stands_for = "a connect" }
 Race.__index = Race
 
@@ -31,8 +31,8 @@ function M.race(driver, addresses, port, seconds)
   return race
 end
 
--- `alternate(addresses)` returns the same addresses, IPv6 and IPv4 in turn, beginning with the family of the first (RFC
--- 8305, section 4).
+-- `alternate(addresses)` returns the addresses with IPv6 and IPv4 alternating, beginning with the family of the first
+-- address (RFC 8305, section 4).
 function M.alternate(addresses)
   local families, order = {}, {}
   for _, ip in ipairs(addresses) do
@@ -71,8 +71,8 @@ function Race:run(attempt)
   return s
 end
 
--- `race:start(protocol, endpoint)`: starts an attempt. Returns its socket if it connects at once. If the attempt fails,
--- stores its message and code in the race.
+-- `race:start(protocol, endpoint)`: starts an attempt. Returns the attempt's socket if the socket connects at once. If
+-- the attempt fails, stores its message and code in the race.
 function Race:start(protocol, endpoint)
   local s, message, code = lio_socket.create(protocol)
   if not s then return self:fail(message, code) end
@@ -95,7 +95,7 @@ function Race:fail(message, code)
   self.message, self.code = message, code
 end
 
--- Starts attempts until one does not fail at once. Returns its socket if it is connected already.
+-- Starts attempts until one does not fail at once. Returns the attempt's socket if it is already connected.
 function Race:start_next()
   local under_way = #self.running
   repeat
@@ -114,8 +114,8 @@ function Race:start_address(ip)
   return self:start(family == "inet6" and "tcp6" or "tcp", endpoint)
 end
 
--- Returns true if an attempt's socket is connected, false if it is not yet, and nil, message, code if the attempt has
--- failed.
+-- Returns true if an attempt's socket is connected, false if the socket is not connected yet, and nil, message, code if
+-- the attempt has failed.
 local function connected(self, s)
   local ok, message, code = s:status()
   if not ok then return nil, message, code end
@@ -126,7 +126,7 @@ local function connected(self, s)
     return nil, message, code
   end
   -- The system chose the requested port as the local port too, so the socket is connected to itself: no process listens
-  -- there.
+  -- on the port.
   if peer == s:info("socket") then return nil, "connect: Connection refused", "refused" end
   return true
 end

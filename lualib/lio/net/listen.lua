@@ -1,4 +1,4 @@
--- Sockets that listen: `listen`, `bind`. Part of `lio.net`. Invariant: the file of a unix socket is removed by the VM
+-- Listening sockets: `listen`, `bind`. Part of `lio.net`. Invariant: the file of a unix socket is removed by the VM
 -- that has created it, or by the supervisor of `lio --watch`. A file is never removed while another process listens on
 -- it, or if it is not a socket.
 
@@ -10,9 +10,9 @@ local resolver = require "lio.resolver"
 -- Under `lio --watch`, the functions that keep sockets open from one program to the next; otherwise false.
 local supervisor <const> = require "lio.supervisor"
 
--- The maximum number of bytes that the system queues for a peer beyond those that it can send at once. Without a bound,
--- a thousand peers that read slowly fill the whole memory that the system has for TCP, and packets of all connections
--- are dropped.
+-- The maximum number of bytes that the system queues for a peer and has not sent yet. Without this bound, a thousand
+-- peers that read slowly can fill all the memory that the system has for TCP; then packets of all connections are
+-- dropped.
 local MAX_UNSENT <const> = 256 * 1024
 
 local OPTIONS <const> = {
@@ -28,7 +28,7 @@ local M = {}
 
 -- Addresses ------------------------------------------------------------------------------------------
 
--- Returns the path in "unix:/path", or the abstract name in "unix:@name", which begins with NUL; nil for another
+-- Returns the path from "unix:/path", or the abstract name from "unix:@name" with a leading NUL; nil for any other
 -- address.
 local function unix_path(addr)
   local path = addr:match("^unix:(.+)$")
@@ -46,7 +46,7 @@ local function check_address(call, addr, port)
 end
 
 -- Returns the ip and the family of an address; or nil, message, code. If the caller can yield, another thread resolves
--- a name; otherwise, as before the loop runs, this thread blocks.
+-- a name; otherwise, for example before the loop runs, this thread blocks.
 local function find_address(driver, addr)
   local ip, family = resolver.is_numeric(addr)
   if ip then return ip, family end
@@ -63,8 +63,8 @@ end
 
 -- Opening --------------------------------------------------------------------------------------------
 
--- Creates a socket for an address and does not bind it. Returns a table: `socket`, `endpoint` (where to bind it),
--- `path` of a unix socket, and under `lio --watch` the `key` by which the supervisor identifies the socket; or nil,
+-- Creates a socket for an address without binding it. Returns a table: `socket`, `endpoint` (the address to bind),
+-- `path` (for a unix socket), and under `lio --watch` the `key` by which the supervisor identifies the socket; or nil,
 -- message, code.
 local function new_unix_socket(path)
   local endpoint, message, code = lio_socket.endpoint("unix", path)
@@ -82,7 +82,7 @@ local function new_tcp_socket(ip, family, port, opts)
   socket, message, code = lio_socket.create(family == "inet6" and "tcp6" or "tcp")
   if not socket then return nil, message, code end
   socket:option("reuseaddr", true)
-  -- Accepted sockets inherit both options, so they need no calls for each connection.
+  -- Accepted sockets inherit both options, so no system calls are needed for each connection.
   socket:option("nodelay", true)
   socket:option("notsent_lowat", MAX_UNSENT)
   if opts.reuseport then socket:option("reuseport", true) end
@@ -92,7 +92,7 @@ local function new_tcp_socket(ip, family, port, opts)
   return { socket = socket, endpoint = endpoint, key = key }
 end
 
--- Binds the socket. Under `lio --watch`, tries again while the previous program still has the address.
+-- Binds the socket. Under `lio --watch`, tries again while the previous program still uses the address.
 local function bind_when_free(opening)
   local socket, key = opening.socket, opening.key
   local ok, message, code = socket:bind(opening.endpoint)
@@ -102,7 +102,7 @@ local function bind_when_free(opening)
   return ok, message, code
 end
 
--- Binds and listens. On failure, closes the socket and removes the file that it has created.
+-- Binds and listens. On failure, closes the socket and removes the file that `bind` has created.
 local function bind_and_listen(opening, opts)
   local socket, path = opening.socket, opening.path
   local ok, message, code = bind_when_free(opening)
@@ -112,7 +112,7 @@ local function bind_and_listen(opening, opts)
     ok, message, code = socket:bind(opening.endpoint)
   end
   local bound = ok
-  -- Done before `listen`, so that no client connects while the permissions are wider.
+  -- Done before `listen`, so that no client can connect while the permissions are wider.
   if ok and opts.mode and is_file(path) then ok, message, code = lio_socket.chmod(path, opts.mode) end
   if ok then ok, message, code = socket:listen(opts.backlog or 1024) end
   if not ok then
@@ -122,7 +122,7 @@ local function bind_and_listen(opening, opts)
   return ok, message, code
 end
 
--- Takes over a socket that is listening already. Sets the permissions and the backlog of the options.
+-- Takes over a socket that is listening already. Sets the permissions and the backlog from the options.
 local function resume(socket, path, opts)
   local ok, message, code = true, nil, nil
   if opts.mode and is_file(path) then ok, message, code = lio_socket.chmod(path, opts.mode) end
@@ -131,7 +131,7 @@ local function resume(socket, path, opts)
   return ok, message, code
 end
 
--- Opens a socket that listens. Under `lio --watch`, takes the previous program's socket if there is one. Returns the
+-- Opens a listening socket. Under `lio --watch`, takes the previous program's socket if there is one. Returns the
 -- socket, the file that its owner must remove (or nil), and its key (or nil); or nil, message, code.
 local function open_socket(driver, addr, port, opts)
   local path = unix_path(addr)
@@ -156,13 +156,14 @@ local function open_socket(driver, addr, port, opts)
     if ok and key then supervisor.report_socket(key, opening.socket) end
   end
   if not ok then return nil, message, code end
-  -- The supervisor removes the file when no program listens any longer.
+  -- If there is a key, the supervisor removes the file when no program listens any longer.
   return opening.socket, not key and is_file(path) and path or nil, key or nil
 end
 
 -- Calls ----------------------------------------------------------------------------------------------
 
--- Whether a userdata is an open socket. Sets an option that accepted sockets inherit, as on sockets opened here.
+-- Returns whether a userdata is an open socket. Sets `nodelay`, which accepted sockets inherit, as for the sockets that
+-- this file opens.
 local function is_open_socket(value)
   return pcall(function() return value:option("nodelay", true) end)
 end
@@ -180,7 +181,7 @@ function M.install(driver)
 
   -- `listen(addr, port [, opts])` returns a listener, or `false, message, code`. `addr` is an IP address, a host name,
   -- `"unix:/path"`, `"unix:@name"` for an abstract unix socket, or a `lio.socket` that listens already. For a unix
-  -- socket `port` is nil. If `port` is 0, the system chooses it; see `listener:address()`. `opts`: `backlog` (1024),
+  -- socket, `port` is nil. If `port` is 0, the system chooses it; see `listener:address()`. `opts`: `backlog` (1024),
   -- `reuseport`, `v6only`, `mode` (permission bits of the unix socket).
   function net.listen(addr, port, opts)
     if type(addr) == "userdata" then return listen_on_socket(driver, addr, opts) end
@@ -192,7 +193,7 @@ function M.install(driver)
   end
 
   -- `bind(addr, port [, opts])` returns a `lio.socket` that listens, or `nil, message, code`. Its connections wait
-  -- until the socket is passed to `listen`, in this VM or, by its descriptor, in another one. Under `lio --watch`, the
+  -- until the socket is passed to `listen`, in this VM or, by its descriptor, in another VM. Under `lio --watch`, the
   -- third result is the key by which the supervisor identifies the socket.
   function net.bind(addr, port, opts)
     check_address("bind", addr, port)

@@ -12,8 +12,8 @@ local now <const> = require("lio").now
 local accept_stream <const> = stream.accept
 local adopt <const> = connection.adopt
 
--- If the process has no free descriptor, or the system no memory, accepting pauses for PAUSE seconds. The message about
--- it is logged once in MESSAGE_INTERVAL seconds at most.
+-- If the process has no free descriptor, or the system has no memory, accepting pauses for PAUSE seconds. A message
+-- about the pause is logged at most once in MESSAGE_INTERVAL seconds.
 local PAUSE <const>, MESSAGE_INTERVAL <const> = 0.1, 60
 local EXHAUSTED <const> = { EMFILE = true, ENFILE = true, ENOBUFS = true, ENOMEM = true }
 
@@ -26,8 +26,8 @@ Listener.__index = Listener
 Listener.__name = "lio.listener"
 
 -- `new(driver, socket, file, key)` returns a listener, which owns the socket. If the selector refuses the socket,
--- closes it and returns false, a message and a code. `file`, if given, is removed when the listener is closed; `key`
--- identifies the socket for the supervisor of `lio --watch`.
+-- closes the socket and returns false, a message and a code. `file`, if given, is removed when the listener is closed;
+-- `key` identifies the socket for the supervisor of `lio --watch`.
 function M.new(driver, socket, file, key)
   local ok, message, code = stream.register_socket(driver.selector, socket)
   if not ok then
@@ -59,7 +59,8 @@ local function pause_accepting(listener, message)
   if listener.on_exhausted then listener.on_exhausted() end
 end
 
--- Accepts a connection, and waits for one if none is pending. If `backend` is given, it accepts instead of this file.
+-- Accepts a connection, and waits for one if none is pending. If `backend` is given, the backend accepts instead of
+-- this file.
 local function accept_or_wait(listener, queue, backend)
   local socket, selector = listener.socket, listener.driver.selector
   while not listener.closed do
@@ -96,7 +97,7 @@ local function accept(listener, backend)
 end
 
 -- `accept(listener)` waits for a connection and returns it, or `false, message, code`; the code is "closed" if the
--- listener is closed. If the process has no free descriptor, logs a message, once a minute at most, and tries again.
+-- listener is closed. If the process has no free descriptor, logs a message, at most once a minute, and tries again.
 function Listener.accept(listener)
   if getmetatable(listener) ~= Listener then misuse.argument("accept", 1, "listener", listener) end
   local c, message, code = accept(listener)
@@ -118,7 +119,7 @@ end
 -- `listener:timeout(seconds)`: limits how long `accept` may wait; nil: no limit.
 Listener.timeout = option.timeout
 
--- `listener:address()` returns the ip, the port and the family; for a unix socket: path, kind, "unix".
+-- `listener:address()` returns the ip, the port and the family; for a unix socket, the path, the kind and "unix".
 function Listener:address()
   misuse.check_kind("address", self, "listener")
   if self.closed then return nil, "closed", "closed" end
@@ -138,7 +139,8 @@ function Listener:close()
   misuse.check_kind("close", self, "listener")
   if self.closed then return true end
   self.closed = true
-  -- If the supervisor or another worker also has the socket open, the system would report its events after the close.
+  -- If the supervisor or another worker also has the socket open, the system would report the socket's events even
+  -- after the close.
   if supervisor or self.is_duplicate then self.driver.selector:event_del(self.socket) end
   if self.key then supervisor.report_closed(self.key) end
   self.socket:close()
@@ -153,8 +155,8 @@ Listener.__close = Listener.close
 function M.install(driver)
   driver.net.accept = Listener.accept
 
-  -- `accept_by(listener, backend)`: like `accept`, but the backend of a server accepts. Returns true when it has
-  -- accepted.
+  -- `accept_by(listener, backend)`: like `accept`, but a server's backend accepts the connections. Returns true when
+  -- the backend has accepted connections or is full.
   driver.accept_by = accept
 end
 

@@ -1,20 +1,20 @@
 -- The settings and addresses of connections: time limits, shutdown, addresses, socket options. Part of `lio.net`.
--- Listeners and datagram sockets have some of these calls too.
+-- Listeners and datagram sockets also have some of these calls.
 
 local driver_of <const> = require("lio.net.connection").driver_of
 local misuse = require "lio.misuse"
 local stream = require "lio.stream"
 
 local methods <const> = stream.methods
--- Lua's message about a wrong argument contains the name of the local `shutdown`.
+-- Lua's message about an invalid argument contains the name of the local `shutdown`.
 local is_closed <const>, shutdown <const> = methods.is_closed, methods.shutdown_now
 
 local SIDES <const> = { r = true, w = true, rw = true }
 
 local M = {}
 
--- `timeout(x, read_seconds, write_seconds)`: limits how long one wait for reading, and one for writing, may last; nil:
--- no limit. When the time has passed, the waiting call fails with "timeout"; `x` stays usable.
+-- `timeout(x, read_seconds, write_seconds)`: limits how long each wait for reading and each wait for writing may last;
+-- nil: no limit. When the time has passed, the waiting call fails with "timeout"; `x` stays usable.
 function M.timeout(x, read_seconds, write_seconds)
   misuse.check_kind("timeout", x, "connection, listener or datagram socket")
   misuse.check_optional_seconds("timeout", 2, read_seconds)
@@ -44,7 +44,7 @@ local function end_sending(net, c, how)
 end
 
 -- `peer(c)` returns the ip, the port and the family of the peer's address, `sock(c)` those of the local address; for a
--- unix socket: path, kind, "unix". On failure, they return `nil, message, code`.
+-- unix socket, the path, the kind and "unix". On failure, they return `nil, message, code`.
 local function peer(c)
   misuse.check_kind("peer", c, "connection")
   if c:is_closed() then return nil, "closed", "closed" end
@@ -57,8 +57,8 @@ local function sock(c)
   return c:address("socket")
 end
 
--- `option(c, name [, value])`: sets a socket option if a value is given; otherwise returns it. `lio.socket` lists the
--- names.
+-- `option(c, name [, value])`: sets a socket option if a value is given; otherwise returns the option's value.
+-- `lio.socket` lists the names.
 function M.option(c, ...)
   misuse.check_kind("option", c, "connection or datagram socket")
   if c:is_closed() then return nil, "closed", "closed" end
@@ -71,8 +71,8 @@ function M.install(driver)
   local net <const> = driver.net
   net.timeout, net.peer, net.sock, net.option = M.timeout, peer, sock, M.option
 
-  -- `shutdown(c [, "r"|"w"|"rw"])`: shuts down one direction or both (default). Bytes that are being sent are sent
-  -- first. Returns true, or `nil, message, code`.
+  -- `shutdown(c [, "r"|"w"|"rw"])`: shuts down one direction or both (default). Bytes that other tasks are sending are
+  -- sent first. Returns true, or `nil, message, code`.
   function net.shutdown(c, how)
     misuse.check_kind("shutdown", c, "connection")
     return end_sending(net, c, how)

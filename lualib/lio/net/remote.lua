@@ -1,6 +1,6 @@
--- `lio.net` in a service that has no loop: the same calls and connections; they send requests to a service that has a
+-- `lio.net` in a service that has no loop: the same calls and connections, which send requests to a service that has a
 -- loop (lio/service.lua). `require "lio.net.remote" (io)`, or `net.remote(io)`, returns the calls. The files in remote/
--- define them.
+-- define the calls.
 
 local ltask = require "ltask"
 local misuse = require "lio.misuse"
@@ -9,7 +9,7 @@ local open = require "lio.net.remote.open"
 local serve = require "lio.net.serve"
 local use = require "lio.net.remote.use"
 
-local MAX_ADDRESS <const> = 0xffffffff -- of a service
+local MAX_ADDRESS <const> = 0xffffffff -- the largest address of a service
 
 local function centiseconds(seconds)
   return math.max(0, math.ceil(seconds * 100))
@@ -39,7 +39,7 @@ local function close(x)
   return x:close()
 end
 
--- Maps the calls of `lio.net` that need a loop in this service to what their error suggests.
+-- Maps the calls of `lio.net` that need a loop in this service to the alternatives that their error messages suggest.
 local MISSING <const> = {
   bind = "net.listen opens a listener, and lio.socket a socket",
   broadcast = "call it in the service that owns the loop",

@@ -1,5 +1,5 @@
 -- The requests that give services without a loop access to `lio.net`, by integer handles. lio/service.lua answers them.
--- The files in requests/ define them.
+-- The files in requests/ define the requests.
 --
 -- A handle belongs to the service that opened or accepted it, or to which it was given, and only that service may use
 -- it; but every service may accept from a listener. Results are those of `lio.net`; misuse raises in the caller.

@@ -12,7 +12,8 @@ local MAX_CACHED <const> = 1000
 
 local M = {}
 
--- Resolves names for one driver. While queries are pending, the resolver is a hook of the driver, to get the answers.
+-- Resolves names for one driver. While queries are pending, the resolver is a hook of the driver, so that it can
+-- collect the answers.
 local Resolver = {}
 Resolver.__index = Resolver
 
@@ -28,7 +29,7 @@ local function new_resolver(driver)
   return setmetatable({
     driver = driver,
     queries = {}, -- id: `{ name, tokens }`
-    pending = {}, -- name: the same
+    pending = {}, -- name: the query, as in `queries`
     pending_count = 0,
     cache = {}, -- name: `{ addresses, expiry }`
     cached_count = 0,

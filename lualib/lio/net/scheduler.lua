@@ -1,11 +1,10 @@
--- Completes the scheduler of an instance of `lio.net` with the functions that it does not have. Called by
--- net/driver.lua.
+-- Adds the missing functions to the scheduler of a `lio.net` instance. Called by net/driver.lua.
 
 local wait_queue = require "lio.net.wait_queue"
 
 local M = {}
 
--- Returns a `wait` for a scheduler without `on_abandon`. Such a scheduler cannot kill tasks, but a wait may raise.
+-- Returns a `wait` for a scheduler without `on_abandon`. Such a scheduler cannot kill tasks, but a wait can raise.
 local function guarded_wait(driver, wait)
   local function finish(token, ok, ...)
     if not ok then

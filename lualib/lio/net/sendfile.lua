@@ -1,7 +1,7 @@
--- `net.sendfile`: sends files, by the kernel if possible. Part of `lio.net`.
+-- `net.sendfile`: sends files, in the kernel if possible. Part of `lio.net`.
 --
 -- From its first wait to its end, a transfer holds the connection for writing, as a `send` does, so its bytes are not
--- mixed with the bytes of other senders. It sends a bounded number of bytes in each round of the loop.
+-- mixed with the bytes of other senders. A transfer sends a bounded number of bytes in each round of the loop.
 
 local file = require "lio.file"
 local misuse = require "lio.misuse"
@@ -26,11 +26,11 @@ function M.check(offset, length)
   return check_count(3, "offset", offset) or 0, check_count(4, "length", length)
 end
 
--- `measure(source, offset, length)` returns the number of bytes to send of a file of `lio.file` or `io.open`, or nil,
--- message, code. Raises for another object.
+-- `measure(source, offset, length)` returns the number of bytes to send from a file of `lio.file` or `io.open`; or nil,
+-- message, code. Raises for any other object.
 function M.measure(source, offset, length)
   if io.type(source) == "file" then
-    -- The program's buffered writes must be sent as well.
+    -- The bytes that the program has written into the file's buffer must be sent as well.
     source:flush()
   elseif not io.type(source) and not misuse.is_kind(source, "file") then
     misuse.argument("sendfile", 2, "path or file", source)
@@ -44,7 +44,7 @@ function M.measure(source, offset, length)
   return length or available
 end
 
--- Sends a part of a file. `is_held`: whether the caller holds the connection already. Returns the results of
+-- Sends a part of a file. `is_held`: whether the caller holds the connection already. Returns the same results as
 -- `sendfile`.
 local function send_part(queue, c, is_held, source, offset, length)
   local sent = 0
@@ -85,8 +85,8 @@ end
 -- `install(driver)`: adds `sendfile` to `driver.net`.
 function M.install(driver)
   -- `sendfile(c, path_or_file [, offset [, length]])` returns true when the system has accepted all bytes; otherwise
-  -- `nil, message, sent, code`. The file is an object of `lio.file` or of `io.open`. `offset` counts from 0; the
-  -- default length is up to the end of the file. If the file becomes shorter meanwhile, the code is `"truncated"`.
+  -- `nil, message, sent, code`. The file is an object of `lio.file` or of `io.open`. `offset` counts from 0; if
+  -- `length` is nil, the rest of the file is sent. If the file becomes shorter meanwhile, the code is `"truncated"`.
   function driver.net.sendfile(c, source, offset, length)
     if getmetatable(c) ~= stream.metatable then misuse.argument("sendfile", 1, "connection", c) end
     return send(driver.write_queue, c, source, offset, length)

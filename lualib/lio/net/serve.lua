@@ -1,6 +1,6 @@
 -- `net.serve`: runs the program's handler in a task for each connection. Part of `lio.net` and of `lio.net.remote`.
--- Invariant: a connection is in `connections` from its accept until its handler has returned, failed, been killed, or
--- released it.
+-- Invariant: a connection is in `connections` from the time it is accepted until its handler returns, fails or is
+-- killed, or until the connection is released.
 
 local debug <const> = debug or require "lio.debug"
 local misuse = require "lio.misuse"
@@ -16,7 +16,7 @@ local OPTIONS <const> = {
   attended = options.boolean,
 }
 
--- The backend of the servers of `net.serve`; net/server.lua documents the methods.
+-- The backend of the servers that `net.serve` returns; net/server.lua documents the methods.
 local Tasks = {}
 Tasks.__index = Tasks
 
@@ -33,7 +33,7 @@ local function traceback(message)
   return message
 end
 
--- Runs a function of the options. Logs its error.
+-- Runs a function from the options. If the function raises, logs the error.
 local function run_hook(name, f, ...)
   local ok, message = xpcall(f, traceback, ...)
   if not ok then io.stderr:write("lio: error in ", name, " of net.serve: ", tostring(message), "\n") end
@@ -48,8 +48,8 @@ local function run_attended(backend, c)
   backend:release(c)
 end
 
--- Closed when a handler ends: it has returned or raised, or its task was killed. If the handler has released the
--- connection, it has another owner and stays open.
+-- Closed when a handler returns or raises, or when its task is killed. If the handler has released the connection, the
+-- connection has another owner and stays open.
 local Handling = {}
 
 function Handling:__close()
@@ -119,11 +119,11 @@ end
 
 -- `install(driver)`: adds `serve` to `driver.net`.
 function M.install(driver)
-  -- `serve(listener, handler [, opts])` returns a server. It runs `handler(c)` as a task for each connection and closes
-  -- the connection afterwards; an error that the handler raises is logged with its traceback. At `opts.max_connections`
-  -- connections, accepting pauses; `opts.on_error(message, c)` replaces the log; `opts.on_stop()` runs when a stop
-  -- begins. With `opts.attended`, the handler runs in the accept loop and must not wait. If `listener` is nil, the
-  -- server gets connections only by `server:admit`.
+  -- `serve(listener, handler [, opts])` returns a server. The server runs `handler(c)` as a task for each connection
+  -- and closes the connection afterwards; an error that the handler raises is logged with its traceback. At
+  -- `opts.max_connections` connections, accepting pauses; `opts.on_error(message, c)` replaces the log;
+  -- `opts.on_stop()` runs when a stop begins. With `opts.attended`, the handler runs in the accept loop and must not
+  -- wait. If `listener` is nil, the server gets connections only through `server:admit`.
   function driver.net.serve(listener, handler, opts)
     return serve(driver, listener, handler, opts)
   end

@@ -101,15 +101,15 @@ function Methods:accept_from(listener)
   end)
 end
 
--- `server:admit(c)`: serves a connection that the server has not accepted, and returns true. Returns false if the
--- server is stopping or full.
+-- `server:admit(c)`: serves a connection that the server has not accepted itself, and returns true. Returns false if
+-- the server is stopping or full.
 function Methods:admit(c)
   misuse.check_kind("admit", self, "server")
   misuse.check_kind("admit", c, self.driver.connection_kind)
   return admit(self, c)
 end
 
--- `server:release(c)`: removes a connection that another owner has taken over, so that the server does not count it.
+-- `server:release(c)`: removes a connection that another owner has taken over, so that the server no longer counts it.
 function Methods:release(c)
   misuse.check_kind("release", self, "server")
   misuse.check_kind("release", c, self.driver.connection_kind)
@@ -118,7 +118,7 @@ end
 
 -- Stopping -------------------------------------------------------------------------------------------
 
--- Called when a connection was removed. Wakes the accept loop, which waits on the server while the server is full.
+-- Called when a connection has been removed. Wakes the accept loop, which waits on the server while the server is full.
 local function on_leave(server)
   local wakeup <const> = server.driver.scheduler.wakeup
   wakeup(server)
@@ -147,7 +147,7 @@ local function close_listener(server, listener)
   listener:close()
 end
 
--- Closes the remaining connections, and wakes the tasks that wait for the end.
+-- Closes the remaining connections, and wakes the tasks that wait for the server to end.
 local function end_stop(server)
   server.backend:close()
   server.ended = true
@@ -155,8 +155,8 @@ local function end_stop(server)
 end
 
 -- `server:stop([grace_seconds = 0])`: stops accepting, waits at most `grace_seconds` for the connections to end, then
--- closes the remaining ones, even after an error or when the task is killed. Must be called from a task. A second call
--- does nothing.
+-- closes the remaining connections, even if an error is raised or the task is killed. Must be called from a task. A
+-- second call does nothing.
 function Methods:stop(grace)
   misuse.check_kind("stop", self, "server")
   misuse.check_optional_seconds("stop", 1, grace)
@@ -188,8 +188,8 @@ function Methods:wait()
   end
 end
 
--- Describes, as a string, what a stop of the loop waits for. Returns nil if no connection remains, because the server
--- is about to end.
+-- Returns a description of what a stop of the loop waits for; nil if no connection remains, because the server is then
+-- about to end.
 local function remaining(server)
   local count = server.count
   if count == 0 then return nil end
@@ -200,7 +200,7 @@ end
 
 -- Starting -------------------------------------------------------------------------------------------
 
--- `start(driver, listener, backend)` returns a server. If `listener` is nil, the server gets connections only by
+-- `start(driver, listener, backend)` returns a server. If `listener` is nil, the server gets connections only through
 -- `server:admit`.
 function M.start(driver, listener, backend)
   local server = setmetatable({ driver = driver, listener = listener, backend = backend, waiters = {} }, Server)

@@ -23,7 +23,7 @@ local function is_misuse(err)
   return tostring(err):find("Unsupport type", 1, true) ~= nil
 end
 
--- `enable(driver, call)`: makes `transfer` work. It sends its requests by `call(service, name, …)`.
+-- `enable(driver, call)`: enables `transfer`, which sends its requests with `call(service, name, …)`.
 function M.enable(driver, call)
   driver.call_service = call
 end
@@ -51,7 +51,7 @@ function M.transfer_as(driver, service, owner, c, ...)
   return nil, message, code
 end
 
--- `adopt(driver, number)` returns the connection in the parcel with that number, or `nil, message, code`.
+-- `adopt(driver, number)` returns the connection in the parcel with the id `number`, or `nil, message, code`.
 function M.adopt(driver, number)
   local c, message, code = stream.from_parcel(driver.selector, number)
   if not c then return nil, message, code end
@@ -65,7 +65,8 @@ local function run_receiver(net, receiver, c, ...)
   net.close(c)
 end
 
--- `deliver(driver, c, …)`: runs the function of `on_transfer` as a task. Returns whether there is such a function.
+-- `deliver(driver, c, …)`: starts a task that runs the function set by `on_transfer`. Returns whether there is such a
+-- function.
 function M.deliver(driver, c, ...)
   local receiver = driver.receiver
   if not receiver then return false end
@@ -85,11 +86,11 @@ function M.install(driver)
     driver.receiver = f
   end
 
-  -- `transfer(c, service, …)`: moves a connection to the loop of another service (one of `lio.service`), with its
-  -- unread bytes and its queued bytes. Waits of other tasks on `c` end with "closed". Returns true if the function of
-  -- `on_transfer` in the other service has taken the connection, with the further arguments; otherwise a handle in the
-  -- other service, which belongs to this service. On failure `nil, message, code`; unless the code is "closed", `c` is
-  -- unchanged.
+  -- `transfer(c, service, …)`: moves a connection to the loop of another service, which must be a `lio.service`, with
+  -- its unread bytes and its queued bytes. Waits of other tasks on `c` end with "closed". Returns true if the other
+  -- service's `on_transfer` function gets the connection and the further arguments; otherwise a handle in the other
+  -- service, which belongs to this service. On failure, returns `nil, message, code`; unless the code is "closed", `c`
+  -- is unchanged.
   function net.transfer(c, service, ...)
     misuse.check_kind("transfer", c, "connection")
     if math.type(service) ~= "integer" then misuse.argument("transfer", 2, "service", service) end

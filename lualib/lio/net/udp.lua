@@ -56,7 +56,7 @@ end
 
 -- Waiting --------------------------------------------------------------------------------------------
 
--- Waits until the socket is ready; the caller holds the socket from then on. Returns true, or nil, message, code.
+-- Waits until the socket is ready. The caller then holds the socket. Returns true, or nil, message, code.
 local function wait_ready(u, queue, events)
   u.burst = 0
   local armed, message, code = u.driver.selector:arm(u.socket, events)
@@ -66,8 +66,8 @@ local function wait_ready(u, queue, events)
   return true
 end
 
--- Waits for the caller's turn to use the socket. Then calls `f` until it has a result; `f` returns false if it would
--- block. Returns the results of `f`, or nil, message, code.
+-- Waits until the caller may use the socket. Then calls `f` until it has a result; `f` returns false if it would block.
+-- Returns the results of `f`, or nil, message, code.
 local function call_in_order(u, queue, events, f, ...)
   local s = u.socket
   if queue.holders[s] then
@@ -178,7 +178,7 @@ function Udp:close()
   if self.closed then return true end
   self.closed = true
   if self.key then
-    -- The supervisor also has the socket open, so the system would report its events after the close.
+    -- The supervisor also has the socket open, so the system would report the socket's events even after the close.
     self.driver.selector:event_del(self.socket)
     supervisor.report_closed(self.key)
   end

@@ -1,14 +1,14 @@
 -- Decides which task may read from a socket, and which may write to it. The other tasks queue. Part of `lio.net`.
 --
--- A driver has three wait queues: for reading, for writing, and for the end of the peer's side. In each of them a
+-- A driver has three wait queues: for reading, for writing, and for the end of the peer's side. In each wait queue, a
 -- socket is a lock: a task holds it from its first wait until its call ends, so that messages of two senders are not
 -- mixed and the first receiver gets the first bytes. Invariant: `holders[x]` is the token on which the holder of the
 -- socket `x` waits or has waited; tasks queue only for a socket that is held. If a task is killed or interrupted while
 -- it waits, the next task gets the lock (`abandon`).
 --
 -- If the tasks are those of `lio.task`, `recv` is native (src/modules/stream/recv.rs). A native `recv` that waits has
--- an entry only in the connection. This file records in a connection which wait queues have entries for the connection.
--- If there are such entries, `forget` must be called when the connection closes.
+-- an entry only in the connection. In each connection, this file records which wait queues have entries for the
+-- connection. If there are such entries, `forget` must be called when the connection closes.
 
 local stream = require "lio.stream"
 
@@ -52,7 +52,7 @@ function M.new(driver, direction)
     waiting = {}, -- the tokens of the tasks that queue for the socket, from `first` to `last`
     limits = {}, -- the time limit for a wait, in seconds
     alarms = {}, -- the timer for the limit
-    tokens = {}, -- the token that the holder waits on, if this is not the socket itself
+    tokens = {}, -- the token on which the holder waits, if it is not the socket itself
   }, WaitQueue)
 end
 
@@ -99,8 +99,8 @@ local function remove(token)
   waiting.last = to - 1
 end
 
--- `queue:acquire(x [, seconds])`: waits until the caller holds a socket that another task holds now. `seconds` as for
--- `wait_ready`. Returns nil, or "timeout" or "closed" if the caller does not hold the socket.
+-- `queue:acquire(x [, seconds])`: waits until the caller holds a socket that another task holds now. `seconds` has the
+-- same meaning as for `wait_ready`. Returns nil if the caller now holds the socket; otherwise "timeout" or "closed".
 function WaitQueue:acquire(x, seconds)
   local waiting = self.waiting[x]
   if not waiting then
@@ -122,9 +122,9 @@ function WaitQueue:acquire(x, seconds)
   if reason == "closed" then return reason end
 end
 
--- `queue:wait_ready(x [, seconds])`: waits until a socket that the caller has armed is ready. The caller holds the
--- socket from now on, and must release it. `seconds` replaces the time limit of the socket. Returns true, "timeout",
--- "closed", or the reason that `driver:wake_reader` was given.
+-- `queue:wait_ready(x [, seconds])`: waits until a socket that the caller has armed is ready. The caller then holds the
+-- socket, and must release it. `seconds` replaces the time limit of the socket. Returns true, "timeout", "closed", or
+-- the reason that `driver:wake_reader` was given.
 function WaitQueue:wait_ready(x, seconds)
   local token = x
   if not self.is_reading then
@@ -149,7 +149,7 @@ function WaitQueue:wait_ready(x, seconds)
 end
 
 -- `queue:set_limit(x, seconds)`: limits how long a wait for the socket may last; nil: no limit. For the native `recv`,
--- stores the limit and its timer in the connection too.
+-- also stores the limit and its timer in the connection.
 function WaitQueue:set_limit(x, seconds)
   self.limits[x] = seconds
   if not self.has_native_holders or getmetatable(x) ~= stream.metatable then return end
@@ -182,7 +182,8 @@ local function forget(queue, x)
   queue.tokens[x] = nil
 end
 
--- `forget(driver, x)`: ends all waits for a socket that is closed, or has another owner: their tasks get "closed".
+-- `forget(driver, x)`: ends all waits for a socket that was closed or now has another owner; the waiting tasks get
+-- "closed".
 function M.forget(driver, x)
   forget(driver.read_queue, x)
   forget(driver.write_queue, x)

@@ -22,7 +22,7 @@ local function add_timers(loop, ltask)
     ltask.sleep(centiseconds(seconds))
   end
 
-  -- `loop.timeout(seconds, f)` returns an id for `cancel`.
+  -- `loop.timeout(seconds, f)` runs `f` as a task after `seconds`, and returns an id for `cancel`.
   function loop.timeout(seconds, f)
     last = last + 1
     local id = last
@@ -35,7 +35,7 @@ local function add_timers(loop, ltask)
     return id
   end
 
-  -- `loop.cancel(id)` returns whether the timeout had not fired.
+  -- `loop.cancel(id)` cancels a timeout. Returns whether the timeout was pending.
   function loop.cancel(id)
     local known = timeouts[id] ~= nil
     timeouts[id] = nil
@@ -86,7 +86,7 @@ local function add_driver(loop, ltask)
 
   function loop.describe(token) return driver:describe(token) end
 
-  -- `loop.run(f, …)` returns the results of `f`. It only calls `f`, because the service is running already.
+  -- `loop.run(f, …)` returns the results of `f`. `run` only calls `f`, because the service is running already.
   function loop.run(f, ...) return f(...) end
 
   -- `loop.attach(descriptor, take)` returns two functions, idle and poll, like `attach` of `lio.loop`.

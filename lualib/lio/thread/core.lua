@@ -1,13 +1,14 @@
--- Threads of `lio.thread`: handles, the tasks that wait for them, kills, and parents. Used by the files of this folder.
+-- The core of `lio.thread`: thread handles, the tasks that wait for threads, kills, and parents. Used by the files of
+-- this folder.
 --
--- A thread that has ended is a zombie until a task waits for it, or until its parent ends: the task or thread that
--- spawned it, or its scope. The record of a parent is the handle of a thread, a scope, or a separate table; `parents`
--- maps the parent's coroutine to it. When a thread ends, the waiting tasks are woken even if no memory is left: code
--- that may raise comes before the wakeups, which allocate nothing. If that code raises, `end_after_raise` does the
--- rest. Invariants: `t.co` is set until the thread ends, `t.ended` once the waiting tasks have been woken, and
+-- A thread that has ended is a zombie until a task waits for it, or until its parent ends. The parent is the task or
+-- thread that spawned it, or its scope. The record of a parent is the handle of a thread, a scope, or a separate table;
+-- `parents` maps the parent's coroutine to it. When a thread ends, the waiting tasks are woken even if no memory is
+-- left: code that can raise comes before the wakeups, which allocate nothing. If that code raises, `end_after_raise`
+-- does the rest. Invariants: `t.co` is set until the thread ends, `t.ended` once the waiting tasks have been woken, and
 -- `t.result` from the thread's end until the thread is reaped. The first waiting task waits on the thread itself; the
 -- others wait on tickets, in order. The program has no reference to a thread with a collector: when such a thread ends,
--- it calls the collector, and leaves no result to reap.
+-- it passes its result to the collector, and leaves no result to reap.
 
 local debug <const> = debug or require "lio.debug"
 local failure = require "lio.thread.failure"
@@ -31,8 +32,8 @@ local M = {}
 local Thread = { __name = "lio.thread" }
 local Failed <const> = failure.Failed
 
--- Maps the coroutine of a parent to the parent's record. Weak, so that the table does not keep a thread that can never
--- be woken.
+-- Maps the coroutine of a parent to the parent's record. Weak, so that the table does not keep alive a thread that can
+-- never be woken.
 local parents = setmetatable({}, { __mode = "k" })
 local NO_TASK <const> = {} -- the parent of threads that are spawned outside of tasks
 
@@ -53,7 +54,8 @@ local function check_function(f, at, call)
   if type(f) ~= "function" then require("lio.misuse").check_function(call, at, f) end
 end
 
--- Takes and returns the result of a thread that has ended. If it was taken already, returns nil, "already waited".
+-- Takes and returns the result of a thread that has ended. If the result was already taken, returns nil, "already
+-- waited".
 local function reap(t)
   local result = t.result
   t.result = false
@@ -62,7 +64,7 @@ local function reap(t)
   return unpack(result, 1, result.n)
 end
 
--- Like `reap`, for a task that begins to wait after the thread has ended. If the parent has ended too, returns nil,
+-- Like `reap`, for a task that starts waiting after the thread has ended. If the parent has ended too, returns nil,
 -- "already waited".
 local function reap_late(t)
   if t.parent.ended then return nil, REAPED end
@@ -92,8 +94,7 @@ end
 
 local function deliver(t, ok, ...)
   local collector = t.collector
-  -- If the caller of the collector was killed meanwhile, the collector gets nothing. A failure is then reported as
-  -- usual.
+  -- If the call of `thread.all` has ended meanwhile, the collector gets nothing, and a failure is reported as usual.
   if collector and not collector.ended then
     collector:collect(t.place, ok, ...)
     t.waited, t.ended = true, true
@@ -104,7 +105,8 @@ local function deliver(t, ok, ...)
   if not ok and not t.killed and t.result then failure.record(t, t.waited) end
 end
 
--- Called if the end of a thread has raised, for lack of memory, before all waiting tasks were woken. Allocates nothing.
+-- Called if the code that ends a thread has raised, for lack of memory, before all waiting tasks were woken. Allocates
+-- nothing.
 local function end_after_raise(t)
   if t.scope then t.scope:forget(t, false, NO_MEMORY) end
   local collector = t.collector
@@ -144,7 +146,7 @@ end
 
 Failed.__close = Thread.__close
 
--- Called when a task ends that has a record but is not a thread, and when a task has failed. If the failed task is a
+-- Called when a task that has a record but is not a thread ends, and when a task has failed. If the failed task is a
 -- thread, `finish` has raised for lack of memory: the thread ends here, where a service's memory limit does not apply.
 task.on_end(function(co)
   local parent = parents[co]
@@ -208,7 +210,7 @@ local function new(parent, scope, before)
 end
 
 -- `thread.spawn(f, …)` returns a thread, which runs `f(…)` at once, until its first wait. (If more than 32 threads are
--- nested, it begins later.) The parent is the running task; when the parent ends, the thread continues.
+-- nested, the thread begins later.) The parent is the running task; when the parent ends, the thread continues.
 function M.spawn(f, ...)
   check_function(f, 1, "thread.spawn")
   return start(new(parent_of_new()), f, ...)
@@ -273,7 +275,7 @@ function M.wait(t, ...)
   return reap(t)
 end
 
--- `thread.kill(t)` closes a thread that waits, with its `<close>` variables, and returns true; or returns nil, "already
+-- `thread.kill(t)` kills a waiting thread, closes its `<close>` variables, and returns true; or returns nil, "already
 -- ended". Raises if the thread is running.
 function M.kill(t)
   check(t, 1, "kill")

@@ -2,7 +2,7 @@
 -- garbage-collected. Part of `lio.thread`.
 --
 -- A parent is the handle of a thread, a scope, or a table for another task. Its field `failed` maps each of its failed
--- threads to the number of the failure. Invariant: an error is logged at most once, and never if a task has got the
+-- threads to the failure's sequence number. Invariant: an error is logged at most once, and never if a task has got the
 -- result.
 
 local task = require "lio.task"
@@ -44,8 +44,8 @@ function M.record(t, waited)
   parent.failed[t] = count
 end
 
--- `end_parent(parent)`: records that a parent has ended. Logs the errors of its threads that no task has waited for, in
--- order.
+-- `end_parent(parent)`: records that a parent has ended. Logs, in order, the errors of the parent's threads that no
+-- task has waited for.
 function M.end_parent(parent)
   parent.ended = true
   local failed = parent.failed

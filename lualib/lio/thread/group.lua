@@ -32,7 +32,8 @@ local function check_list(list, call)
   end
 end
 
--- Starts the functions of a list of functions, `{ f, … }` and threads. Returns the threads of the list.
+-- Starts the functions in a list of functions, `{ f, … }` tables and threads. Returns a list of all threads, in the
+-- same order.
 local function start_all(scope, list)
   local threads = {}
   for at, one in ipairs(list) do
@@ -56,8 +57,8 @@ end
 local All = {}
 All.__index = All
 
--- `pack`, which may raise, comes first. If it raises, the caller calls this function again with an error, which needs
--- no memory.
+-- Collects the results of the thread at `place`. `pack`, which can raise, comes first. If it raises, the caller calls
+-- this function again with an error, which needs no memory.
 function All:collect(place, ok, ...)
   if ok then
     self.results[place] = pack(...)
@@ -91,8 +92,8 @@ local function add_given(all, t, place)
   all.left = all.left + 1
 end
 
--- Adds a ticket to each thread that the program has put into the list. The results of threads that have ended are
--- collected now, in order.
+-- Adds a ticket to each thread that the program has put into the list. The results of threads that have already ended
+-- are collected now, in order.
 local function wait_for_given(all, threads)
   for _, t in ipairs(threads) do
     local given = all.given[t]
@@ -108,7 +109,7 @@ function All:__close()
   for t, given in pairs(self.given or {}) do drop_tickets({ t }, given) end
 end
 
--- Starts the functions of the list, with `all` as their collector. Returns the threads of the list.
+-- Starts the functions in the list, with `all` as their collector. Returns a list of all threads, in the same order.
 local function start_collected(scope, all, list)
   local threads = {}
   for at, one in ipairs(list) do
@@ -129,9 +130,9 @@ local function start_collected(scope, all, list)
   return threads
 end
 
--- `thread.all{ f1, … }` runs several threads. When all have ended, returns true and the list of their packed results
--- (`table.pack`). If a thread fails, kills the other threads and returns false and the error. Elements are functions,
--- `{ f, arguments… }` and threads.
+-- `thread.all{ f1, … }` runs several threads. When all threads have ended, returns true and the list of their packed
+-- results (`table.pack`). If a thread fails, kills the other threads and returns false and the error. Elements are
+-- functions, `{ f, arguments… }` and threads.
 function M.all(list)
   check_list(list, "all")
   local scope <close> = new_scope()
@@ -158,7 +159,8 @@ function M.race(list)
   return unpack(result, 1, result.n)
 end
 
--- Calls `f` after the time, by a timer of the VM's loop or of the scheduler. Returns a function that cancels the call.
+-- Calls `f` after `seconds`, with a timer of the VM's loop or of the scheduler. Returns a function that cancels the
+-- call.
 local function after(seconds, f)
   local loop = package.loaded["lio.loop"]
   local ltask = package.loaded.ltask
@@ -177,7 +179,7 @@ end
 local LATE <const> = {}
 
 -- `thread.timeout(seconds, f, …)` returns true and the results of `f(…)`, or false and its error. If `f` has not ended
--- after the time, kills its thread and returns nil, "timeout". In a service without a loop, the time is rounded up to
+-- after `seconds`, kills its thread and returns nil, "timeout". In a service without a loop, the time is rounded up to
 -- centiseconds.
 function M.timeout(seconds, f, ...)
   misuse.check_seconds("thread.timeout", 1, seconds)

@@ -17,7 +17,7 @@ local Scope = { __name = "lio.scope" }
 Scope.__index = Scope
 local WAIT <const> = { __name = "lio.scope.wait" }
 
--- Removes an ended thread from its scope. Allocates only stack, and may be called again if it raises.
+-- Removes an ended thread from its scope. Allocates nothing but stack space, and can be called again if it raises.
 function Scope:forget(t, ok, err)
   if t.linked then
     t.linked = false
@@ -77,8 +77,8 @@ function Scope:wait()
   return false, self.reason
 end
 
--- `scope:close()`: kills the remaining threads, the oldest first. Called whenever the block of `local scope <close>`
--- ends. If a thread of the scope makes this call, it is killed as soon as the call has ended.
+-- `scope:close()`: kills the remaining threads, the oldest first. Also called when the block of `local scope <close>`
+-- ends. If a thread of the scope calls `close`, the thread is killed as soon as the call has ended.
 function Scope:close()
   check_scope(self, "close")
   if self.ended then return end

@@ -1,6 +1,6 @@
 -- The body of a request: a string, a list of strings, a function that returns pieces, or an open file. Part of
--- `lio.http.client`. Fields: `text` (the whole body, if it is a string), `length` (bytes, if known), `begun` (whether
--- pieces were read).
+-- `lio.http.client`. Fields: `text` (the whole body, if it is a string), `length` (bytes, if known), `begun` (whether a
+-- piece has been read).
 
 local PIECE <const> = 64 * 1024
 
@@ -15,7 +15,7 @@ function Body:next()
   return self.read()
 end
 
--- `body:rewind()`: goes back to the start of the body if that is possible. Returns whether it is at its start now.
+-- `body:rewind()`: goes back to the start of the body if possible. Returns whether the body is at its start.
 function Body:rewind()
   if self.text or not self.begun then return true end
   if not self.start then return false end

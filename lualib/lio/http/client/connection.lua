@@ -1,9 +1,9 @@
 -- One connection to a server: sends a request, and reads the response. Part of `lio.http.client`.
 --
--- From `pool:acquire` until the response is read, a connection belongs to one task. Otherwise it is idle in the pool,
--- and is closed if the server sends anything. Invariant: a connection that is left in the middle of a request or
--- response is closed and never used again. A table `timeouts` has `read` and `write` (seconds for one wait) and
--- `deadline` (a time of `lio.now`).
+-- From `pool:acquire` until the response is read, a connection belongs to one task. Otherwise, the connection is idle
+-- in the pool, and is closed if the server sends anything. Invariant: a connection that is left in the middle of a
+-- request or response is closed and never used again. The argument `timeouts` is a table with `read` and `write`
+-- (seconds for each wait) and `deadline` (a time on the clock of `lio.now`).
 
 local defer = require "lio.defer"
 local http = require "lio.http"
@@ -11,7 +11,7 @@ local now <const> = require("lio").now
 local try_send <const> = require("lio.stream").methods.try_send
 
 local READ <const>, WRITE <const> = 1, 2
--- How many interim responses (1xx) to one request are accepted.
+-- The maximum number of interim responses (1xx) to one request.
 local MAX_INTERIM <const> = 100
 
 local M = {}
@@ -19,8 +19,8 @@ local M = {}
 local Connection = {}
 Connection.__index = Connection
 
--- `new(driver, c, options)` returns the connection on the stream `c`. `options`: `headers`, `fields` (limits of a
--- response's head).
+-- `new(driver, c, options)` returns the connection on the stream `c`. `options`: `headers` (the maximum size of a
+-- response's head in bytes) and `fields` (the maximum number of its fields).
 function M.new(driver, c, options)
   local self = setmetatable({
     driver = driver,
@@ -32,7 +32,7 @@ function M.new(driver, c, options)
     idle = false,
     waits_for_both = false, -- a task waits until the stream is readable or writable
     sending = false, -- another task sends the rest of a request
-    is_last = false, -- the request asks to close the connection
+    is_last = false, -- the request contains `Connection: close`
     is_unusable = false,
   }, Connection)
   driver:set_event_handler(c, self)
@@ -71,7 +71,7 @@ function Connection:close()
   leave_pool(self)
 end
 
--- `detach()` removes the connection from the pool and returns its stream, which the caller owns from now on.
+-- `detach()` removes the connection from the pool and returns its stream, which the caller then owns.
 function Connection:detach()
   self.closed, self.is_unusable = true, true
   self.driver:set_event_handler(self.c)
@@ -80,7 +80,7 @@ function Connection:detach()
   return self.c
 end
 
--- Whether another request may be sent on the connection.
+-- Returns whether another request can be sent on the connection.
 function Connection:is_reusable()
   return not (self.is_unusable or self.sending or self.is_last) and self.responses:is_reusable()
 end
@@ -91,8 +91,8 @@ local function timed_out(what)
   return nil, what .. ": timeout", "timeout"
 end
 
--- Waits until the stream is readable or, if `both` is true, writable. Returns true; or nil, message, code. `what`
--- describes the wait in the message of a timeout.
+-- Waits until the stream is readable; if `both` is true, until it is readable or writable. Returns true; or nil,
+-- message, code. `what` describes the wait in the message of a timeout.
 function Connection:wait(seconds, timeouts, both, what)
   local deadline = timeouts.deadline
   if deadline then
@@ -125,9 +125,9 @@ function Connection:poll_head()
   end
 end
 
--- Waits for the head of the final response, at most `seconds` seconds after the last interim response. Returns status,
--- head; or nil, message, code. With `until_continue`, returns false if the server has requested the body, or if the
--- time has passed.
+-- Waits at most `seconds` (default: `timeouts.read`) for the head of the final response; an interim response restarts
+-- this time. Returns status, head; or nil, message, code. If `until_continue` is true, returns false when the server
+-- has requested the body or the time has passed.
 function Connection:await_head(timeouts, seconds, until_continue)
   seconds = seconds or timeouts.read
   local since, interim_count = now(), self.interim_count
@@ -147,8 +147,8 @@ function Connection:await_head(timeouts, seconds, until_continue)
   end
 end
 
--- `conn:read(f, timeouts, limit)` calls `f`, a method of the responses that reads the body, until it does not block.
--- Returns the results of `f`; or nil, message, code if waiting fails.
+-- `conn:read(f, timeouts, limit)` calls `f`, a method of `conn.responses` that reads the body, until `f` would no
+-- longer block. Returns the results of `f`; or nil, message, code if waiting fails.
 function Connection:read(f, timeouts, limit)
   while true do
     local data, message, code = f(self.responses, limit)
@@ -168,7 +168,7 @@ end
 -- Sending ----------------------------------------------------------------------------------------------
 
 -- Sends strings. Returns true; or nil, message, code. If a response arrives before all strings are sent, returns false,
--- status, head; `unsent` then has the unsent bytes.
+-- status, head; `self.unsent` then contains the unsent bytes, unless sending has failed.
 function Connection:send(timeouts, ...)
   local done, message, _, code = try_send(self.c, 0, ...)
   while done ~= true do
@@ -187,7 +187,7 @@ function Connection:send(timeouts, ...)
   return true
 end
 
--- Sends strings in a separate task, while another task reads the response. Returns true; or nil, message, code.
+-- Sends strings from a separate task, while another task reads the response. Returns true; or nil, message, code.
 local function send_aside(self, _, ...)
   local ok, message, _, code = self.net.send(self.c, ...)
   return ok, message, code
@@ -209,7 +209,7 @@ local function end_pieces(send, self, timeouts, request)
   return nil, "the body is shorter than its announced length", "body"
 end
 
--- Sends the remaining pieces of a body with `send`. Returns the results of `send`.
+-- Sends the remaining pieces of a body with `send`. Returns the same results as `Connection:send`.
 local function send_pieces(send, self, timeouts, request)
   while not request.finished do
     local piece, problem = request.body:next()
@@ -229,7 +229,8 @@ local function send_pieces(send, self, timeouts, request)
   return true
 end
 
--- Sends the rest of a request in a separate task. Called if the server responds before it has the whole request.
+-- Sends the rest of a request in a separate task. Called if the server responds before it has received the whole
+-- request.
 local function continue_sending(self, timeouts, request)
   self.sending = true
   self.net.timeout(self.c, nil, timeouts.write)
@@ -253,7 +254,7 @@ local function on_early_response(self, timeouts, request, status)
   end
 end
 
--- Sends the head and the body. Returns the same results as `Connection:send`, also for a response that arrives early.
+-- Sends the head and the body. Returns the same results as `Connection:send`.
 local function send_request(self, timeouts, request)
   local body = request.body
   if body and body.text and not request.expects then
@@ -280,9 +281,10 @@ local function send_request(self, timeouts, request)
   return send_pieces(Connection.send, self, timeouts, request)
 end
 
--- `conn:request(timeouts, request)` returns status, head of the final response; or nil, message, code. Uses these
--- fields of `request`: `head` (text), `is_head`, `body`, `length` (nil: chunked), `upgrades`, `expects` (seconds or
--- nil), `is_last` (whether the request asks to close the connection).
+-- `conn:request(timeouts, request)` sends a request. Returns the status and the head of the final response; or nil,
+-- message, code. Uses these fields of `request`: `head` (a string), `is_head`, `body`, `length` (nil: chunked),
+-- `upgrades`, `expects` (how many seconds to wait for 100 Continue, or nil), `is_last` (whether the request contains
+-- `Connection: close`).
 function Connection:request(timeouts, request)
   self.request_count = self.request_count + 1
   self.interim_count, self.continued, self.upgrades, self.unsent = 0, false, request.upgrades, nil

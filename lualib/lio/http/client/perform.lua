@@ -10,15 +10,15 @@ local requests = require "lio.http.client.request"
 local responses = require "lio.http.client.response"
 local urls = require "lio.http.client.url"
 
--- At most this many bytes of a redirect response are read to keep its connection.
+-- At most this many bytes of an unneeded response body are read, so that its connection can be reused.
 local MAX_DISCARD <const> = 64 * 1024
 
--- The codes with which a request may fail if the server has closed an idle connection.
+-- The codes with which a request can fail if the server has closed an idle connection.
 local CONNECTION_LOST <const> = { closed = true, reset = true, truncated = true }
 
 -- Preparing --------------------------------------------------------------------------------------------
 
--- Returns an option of the request, or else of the client; nil if it is false.
+-- Returns the request's option, or the client's if the request does not have it; nil if the value is false.
 local function option(client, opts, name)
   local value = opts[name]
   if value == nil then value = client.options[name] end
@@ -66,7 +66,7 @@ local function endpoint_of(request)
   return { key = via.host .. " " .. via.port, addr = via.host, port = via.port }
 end
 
--- Whether a failed request may be sent again, because the server may have closed an idle connection before the request
+-- Returns whether a failed request may be sent again. The server may have closed an idle connection before the request
 -- arrived. A request that is not idempotent could be executed twice (RFC 9112 section 9.5).
 local function may_repeat(request, conn, code)
   return conn.request_count > 1 and CONNECTION_LOST[code] and not conn.responses:has_begun() and request.is_idempotent
@@ -91,7 +91,8 @@ local function send_once(client, request, endpoint, is_new)
   return nil, head, why, may_repeat(request, conn, why)
 end
 
--- Sends a request; sends it again if it failed and may be repeated. Returns the response, or nil, message, code.
+-- Sends a request. If the request fails and may be repeated, sends it again on a new connection. Returns the response,
+-- or nil, message, code.
 local function send(client, request)
   local endpoint, message, code = endpoint_of(request)
   if not endpoint then return nil, message, code end

@@ -1,9 +1,9 @@
--- The connections of a client, by host: the number of connections, the idle connections, and a queue of waiting tasks.
+-- A client's connections. For each host: the number of connections, the idle connections, and a queue of waiting tasks.
 -- Part of `lio.http.client`.
 --
--- Invariant: `count` of a host is the number of connections that are open or being opened, at most `max_per_host`; a
--- task waits only while all of them are in use. A connection that is released, or the place of a connection that is
--- closed, is given to the task that has waited longest.
+-- Invariant: a host's `count` is the number of its connections that are open or being opened, at most `max_per_host`; a
+-- task waits only while all these connections are in use. A connection that is released, or the place of a connection
+-- that is closed, is given to the task that has waited longest.
 
 local connection = require "lio.http.client.connection"
 local default_net = require "lio.net"
@@ -18,8 +18,8 @@ Pool.__index = Pool
 
 local M = {}
 
--- `new(options)` returns a pool. `options`: `net` (what `drivers.of` accepts, or nil), `max_idle`, `max_idle_per_host`,
--- `max_per_host`, `idle_timeout` (seconds), `headers` and `fields` (limits of a response's head).
+-- `new(options)` returns a pool. `options`: `net` (a value that `drivers.of` accepts, or nil), `max_idle`,
+-- `max_idle_per_host`, `max_per_host`, `idle_timeout` (seconds), `headers` and `fields` (limits for a response's head).
 function M.new(options)
   return setmetatable({
     options = options,
@@ -38,7 +38,8 @@ function Pool:driver()
   return self.known_driver
 end
 
--- `waiting[first]` to `waiting[last]` are the tokens of the tasks that wait, in order.
+-- Returns a host's record; creates it if necessary. `waiting[first]` to `waiting[last]` are the tokens of the waiting
+-- tasks, in order.
 local function host_of(pool, key)
   local host = pool.hosts[key]
   if not host then
@@ -48,8 +49,8 @@ local function host_of(pool, key)
   return host
 end
 
--- Gives `what`, a connection or a place for a new one (true), to the task that has waited longest. Returns whether a
--- task was waiting.
+-- Gives `what`, which is a connection, or true for a place for a new connection, to the task that has waited longest.
+-- Returns whether a task was waiting.
 local function grant(pool, host, what)
   while host.first <= host.last do
     local token = host.waiting[host.first]
@@ -90,7 +91,8 @@ local function add(pool, host, conn)
   return conn
 end
 
--- Returns the most recently used idle connection, or nil. Closes idle connections that the server has closed.
+-- Returns the most recently used idle connection, or nil. Closes idle connections that the server has closed or on
+-- which it has sent data.
 local function take_idle(pool, host)
   while true do
     local conn = host.idle[#host.idle]
@@ -145,7 +147,7 @@ local function open(pool, host, endpoint, seconds)
   return add(pool, host, connection.new(driver, c, pool.options))
 end
 
--- Returns the number of seconds until the earlier of `deadline` and the request's deadline; nil if both are unlimited.
+-- Returns the number of seconds until the earlier of `deadline` and the request's deadline; nil if there is no limit.
 local function seconds_left(timeouts, deadline)
   if timeouts.deadline then deadline = math.min(deadline, timeouts.deadline) end
   if deadline == math.huge then return nil end
@@ -177,7 +179,7 @@ function Pool:acquire(endpoint, timeouts, is_new)
         self.reused = self.reused + 1
         return granted
       end
-      -- The new connection takes the place of this one.
+      -- The new connection takes the place of the granted one.
       granted.keeps_place = true
       granted:close()
     end

@@ -14,7 +14,7 @@ local M = {}
 local AGENT <const> = "lio"
 -- RFC 9110 section 9.2.2.
 local IDEMPOTENT <const> = { GET = true, HEAD = true, PUT = true, DELETE = true, OPTIONS = true, TRACE = true }
--- A request with one of these methods and without a body announces the length 0 (RFC 9110 section 8.6).
+-- If a request with one of these methods has no body, the request announces the length 0 (RFC 9110 section 8.6).
 local HAS_BODY <const> = { POST = true, PUT = true, PATCH = true }
 -- The client sets these fields itself.
 local SET_BY_CLIENT <const> = { ["transfer-encoding"] = true, ["content-length"] = true, expect = true }
@@ -75,7 +75,8 @@ function Fields:default(name, value)
   if not self.by_name[name:lower()] then self:add(name, value) end
 end
 
--- Calls `visit(name, value)` for the headers of a table by name, or of a list of { name, value }, whose order is kept.
+-- Calls `visit(name, value)` for each header. `headers` is a table that maps names to values or to lists of values, or
+-- a list of `{ name, value }`, whose order is kept.
 local function each(headers, visit)
   for _, pair in ipairs(headers) do
     if type(pair) ~= "table" then error("headers: a list must contain { name, value }", 0) end
@@ -112,7 +113,7 @@ local function count_bodies(options)
   if count > 1 then error("only one of body, json and form can be sent", 0) end
 end
 
--- Returns the body for the options, and adds its Content-Type to the fields.
+-- Returns the body that the options describe, and adds a default Content-Type to the fields.
 local function make_body(options, fields)
   count_bodies(options)
   if options.json ~= nil then
@@ -128,7 +129,8 @@ local function make_body(options, fields)
   return body_of(options.body)
 end
 
--- Returns the length to announce. Returns nil if the body is sent in chunks, or if no length is announced.
+-- Removes Content-Length from the fields, and returns the length to announce. Returns nil if the body is sent in
+-- chunks, or if no length is announced.
 local function length_of(fields, body, method)
   local given = fields.by_name["content-length"]
   fields:remove "content-length"
@@ -207,8 +209,8 @@ function M.new(options, defaults)
   return request
 end
 
--- `request:render(coding, proxy)` sets `head`, the text of the head, and `is_head`. `coding`: the value of
--- Accept-Encoding, or nil; `proxy`: the URL of the proxy, or nil.
+-- `request:render(coding, proxy)` sets `head`, the head as a string, and `is_head`, whether the method is HEAD.
+-- `coding`: the value of Accept-Encoding, or nil; `proxy`: the URL of the proxy, or nil.
 function Request:render(coding, proxy)
   local url, fields = self.url, self.fields
   local target = proxy and tostring(url) or url.target
@@ -249,8 +251,9 @@ end
 
 local FOLLOWED <const> = { [301] = true, [302] = true, [303] = true, [307] = true, [308] = true }
 
--- `request:redirect(status, location)`: makes this request the one to send after a redirect (RFC 9110 section 15.4).
--- Returns true; false if the redirect must not be followed; or nil and a message if the location is malformed.
+-- `request:redirect(status, location)`: changes this request into the request to send after a redirect (RFC 9110
+-- section 15.4). Returns true; false if the redirect must not be followed; or nil and a message if the location is
+-- malformed.
 function Request:redirect(status, location)
   if not FOLLOWED[status] or not location then return false end
   local method = self.method

@@ -1,9 +1,9 @@
 -- Responses as programs see them. Part of `lio.http.client`. Fields: `status`, `reason`, `version`, `headers`
 -- (case-insensitive), `url` (of the last request), `history` (the redirects that were followed), `body` (unless it is
--- streamed), `trailers` (once the body was read).
+-- streamed), `trailers` (once the body has been read).
 --
 -- Invariant: until the body has been read, the response owns its connection. At the end of the body, the connection is
--- released to the pool; `close`, a failure and the garbage collector close it.
+-- released to the pool; `close`, a failure and the garbage collector close the connection.
 
 local decoding = require "lio.http.client.decoding"
 
@@ -18,8 +18,8 @@ local M = {}
 local Response = { __name = "lio.http.response" }
 
 -- Header values by name. A headers object has two fields: HEAD, the native head; and HIDDEN, the set of the names that
--- do not describe the decoded body, or false. Their keys are tables, because every string may be the name of a header
--- field.
+-- are hidden because they do not describe the decoded body, or false. The keys of these fields are tables, because
+-- every string can be the name of a header field.
 local HEAD <const>, HIDDEN <const> = {}, {}
 local Headers = {}
 
@@ -62,7 +62,7 @@ function M.new(conn, status, head, request)
     limit = request.limit,
     count = 0, -- bytes of the decoded body
     encoded_count = 0, -- bytes of the encoded body
-    empty_count = 0, -- encoded bytes since decoding last returned bytes
+    empty_count = 0, -- encoded bytes since the decoder last returned data
   }, Response)
   local has_body = request.method ~= "HEAD" and status ~= 204 and status ~= 304 and status ~= 101
   if request.decode and has_body and status ~= 206 then
@@ -89,7 +89,8 @@ local function fail(self, message, code)
   return nil, message, code
 end
 
--- `res:close()`: if the body was read completely, releases the connection; otherwise closes it. Idempotent.
+-- `res:close()`: if the body has been read completely, releases the connection; otherwise closes the connection.
+-- Idempotent.
 function Response:close()
   local conn = self.conn
   if not conn then return end
@@ -118,8 +119,8 @@ function Response:header_list()
   return kept
 end
 
--- Adds the length of `data`, a piece of the body after any decoding, to the count. Returns `data`; beyond the limit
--- nil, message, code.
+-- Adds the length of `data`, a piece of the body after any decoding, to the count. Returns `data`; if the limit is
+-- exceeded, nil, message, code.
 local function count_data(self, data)
   self.count = self.count + #data
   if self.count > self.limit then return fail(self, "the body is larger than allowed", "too long") end
@@ -201,7 +202,7 @@ function Response:text()
   return text
 end
 
--- `res:json()` returns the decoded body; or nil, message, code.
+-- `res:json()` returns the value of a JSON body; or nil, message, code.
 function Response:json()
   local text, message, code = self:text()
   if not text then return nil, message, code end

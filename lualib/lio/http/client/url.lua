@@ -1,6 +1,6 @@
--- URLs of requests: parsing, and resolving references (RFC 3986). Part of `lio.http.client`. Invariant: host, path and
--- query of a URL can be sent as they are: they have no spaces, control characters, or other characters that must be
--- escaped.
+-- URLs of requests: parsing, and resolving references (RFC 3986). Part of `lio.http.client`. Invariant: the host, the
+-- path and the query of a URL can be sent as they are: they contain no spaces, control characters, or other characters
+-- that must be escaped.
 
 local http = require "lio.http"
 local percent_decode <const> = require "lio.http.percent_decode"
@@ -9,7 +9,7 @@ local M = {}
 
 local PORTS <const> = { http = 80, https = 443 }
 
--- Escapes the characters that a path or a query must not have. Keeps the escapes of the text.
+-- Escapes the characters that a path or a query must not contain. Keeps existing escapes.
 local function escape_rest(text)
   text = text:gsub("[^%w%-._~!$&'()*+,;=:@/?%%%[%]|^]", function(c) return ("%%%02X"):format(c:byte()) end)
   return (text:gsub("%%(%x?%x?)", function(digits)
@@ -70,7 +70,7 @@ function Url:__tostring()
   return self.scheme .. "://" .. self.authority .. self.target
 end
 
--- Whether two URLs have the same scheme, host and port.
+-- Returns whether two URLs have the same scheme, host and port.
 function Url:is_same_origin(other)
   return self.scheme == other.scheme and self.host == other.host and self.port == other.port
 end
@@ -148,8 +148,9 @@ local function add_pair(parts, key, value, name)
   parts[#parts + 1] = http.percent_encode(key) .. "=" .. http.percent_encode(tostring(value))
 end
 
--- `encode(values, name)` returns text such as `a=b&c=d`, sorted by key. A list adds one pair for each element. Raises
--- for a value that is not a string, a number, a boolean or a list of them. `name`: the option that has the values.
+-- `encode(values, name)` returns text such as `a=b&c=d`, sorted by key. A list value adds one pair for each element.
+-- Raises for a value that is not a string, a number, a boolean or a list of them. `name`: the name of the option, for
+-- messages.
 function M.encode(values, name)
   local keys, parts = {}, {}
   for key in pairs(values) do

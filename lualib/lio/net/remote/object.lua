@@ -1,6 +1,6 @@
--- Connections, listeners and datagram sockets of `lio.net.remote`. Each object has a handle of the service with the
--- loop. net/remote/use.lua defines the methods. Invariant: when an object is closed or collected, the service gets a
--- request that closes the handle; when a connection is closed, the tasks that wait in its `send` get "closed".
+-- Connections, listeners and datagram sockets of `lio.net.remote`. Each object has a handle in the service that owns
+-- the loop. net/remote/use.lua defines the methods. Invariant: when an object is closed or collected, the service gets
+-- a request that closes the handle; when a connection is closed, the tasks that wait in its `send` get "closed".
 
 local ltask = require "ltask"
 local misuse = require "lio.misuse"
@@ -18,8 +18,8 @@ function M.check(name, x, class, kind)
   if getmetatable(x) ~= class then misuse.argument(name, 1, kind, x) end
 end
 
--- `connection(io, handle)` returns a connection of the service `io`. `ahead` contains bytes that were read ahead; those
--- from `ahead_at` on are unread. receive.lua and send.lua use the other fields.
+-- `connection(io, handle)` returns a connection of the service `io`. `ahead` contains bytes that were read ahead; the
+-- bytes from `ahead_at` on are unread. receive.lua and send.lua use the other fields.
 function M.connection(io, handle)
   return setmetatable({ io = io, id = handle, readers = {}, outbox = {}, burst = 0 }, Connection)
 end

@@ -1,4 +1,4 @@
--- The calls of a `lio.net.remote` instance that open something (`listen`, `connect`, `attempt`, `udp`, `wrap`), the
+-- The calls of a `lio.net.remote` instance that create an object (`listen`, `connect`, `attempt`, `udp`, `wrap`), the
 -- calls for handles, and `resolve`.
 
 local check_options <const> = require "lio.net.connect_options"
@@ -12,7 +12,8 @@ local Connection <const>, Listener <const>, Udp <const> = objects.Connection, ob
 
 local M = {}
 
--- The object with which another task can cancel a `connect`. The service finds the connect by `number`.
+-- The object with which another task can cancel a `connect`. `number` identifies the `connect` in the service that owns
+-- the loop.
 local Attempt = { __name = "lio.attempt" }
 Attempt.__index = Attempt
 

@@ -2,8 +2,8 @@
 --
 -- A connection reads ahead: the answer to a request also contains the bytes that the service has buffered beyond the
 -- result, so that a burst of small messages needs few requests. Invariant: at most one `remote_recv` request is in
--- progress (`fetching`). A separate task sends it, so that a task that is killed while it waits loses no received bytes
--- and blocks no other task.
+-- progress (`fetching`). A separate task sends the request, so that a task that is killed while it waits loses no
+-- received bytes and blocks no other task.
 
 local ltask = require "ltask"
 local failure <const> = require("lio.net.remote.request").failure
@@ -14,7 +14,7 @@ local find <const>, sub <const>, type <const> = string.find, string.sub, type
 
 local M = {}
 
--- Puts bytes before those that were read ahead.
+-- Puts bytes before the bytes that were read ahead.
 local function put_before(c, bytes)
   c.ahead = c.ahead and bytes .. sub(c.ahead, c.ahead_at) or bytes
   c.ahead_at = 1
@@ -31,7 +31,7 @@ local function put_back(c, value, form, delimiter)
 end
 
 -- A task in `recv`. One reader reads (`is_reading`); the others queue in `readers`. While a request is in progress, the
--- next reader waits until it has ended.
+-- next reader waits until the request has ended.
 local Reader = {}
 
 local function start_next(c)
@@ -79,8 +79,8 @@ local function read(c, reader, unread, form, ...)
   if not is_taken then start_next(c) end
 end
 
--- Takes a result from the bytes that were read ahead. Returns nil if they do not suffice, or if the service must check
--- the form or the limit. The bytes from `first` to `last` (the delimiter) are removed and not returned.
+-- Takes a result from the bytes that were read ahead. Returns nil if these bytes do not suffice, or if the service must
+-- check the form or the limit. The bytes from `first` to `last` (the delimiter) are removed and not returned.
 local function take_ahead(c, form, limit, delimited_limit)
   local data, at = c.ahead, c.ahead_at
   if form == nil then

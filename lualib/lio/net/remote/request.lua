@@ -9,22 +9,22 @@ local find <const>, type <const> = string.find, type
 
 local M = {}
 
--- The names of the metatables of objects.
+-- The metatable names of the objects.
 local OBJECTS <const> = {
   ["lio.remote connection"] = true, ["lio.remote listener"] = true, ["lio.remote udp"] = true,
 }
 
--- `failure(err, io)` returns the message and the code for a request's error if the service is dead; for misuse, nil and
--- a message.
+-- `failure(err, io)` returns the message and the code for the error `err` of a request if the service is dead; for
+-- misuse, nil and the message.
 function M.failure(err, io)
   local text = type(err) == "table" and err.message or tostring(err)
   if find(text, ("{service:%d} is dead"):format(io), 1, true) then return text, "dead" end
-  -- Remove the position: it is in the service's code, not in the caller's.
+  -- Remove the position, which is in the service's code and not in the caller's.
   return nil, text:gsub("^[^:\n]+:%d+: (bad argument)", "%1", 1)
 end
 
 -- `finish(io, ok, …)` takes the results of `pcall` for a request, and returns the results of the request. If the
--- service is dead, returns nil, message, code. Raises misuse at the program's line.
+-- service is dead, returns nil, message, code. For misuse, raises at the program's line.
 function M.finish(io, ok, ...)
   if ok then return ... end
   local message, code = M.failure((...), io)
@@ -44,14 +44,14 @@ local function request_new(token, io, name, ...)
   end
 end
 
--- `ask_for_new(io, name, …)`: sends a request that returns a new handle. Returns its results.
+-- `ask_for_new(io, name, …)`: sends a request that returns a new handle. Returns the results of the request.
 function M.ask_for_new(io, name, ...)
   local token = {}
   fork(request_new, token, io, name, ...)
   return M.finish(io, wait(token))
 end
 
--- `ask(object, name, …)`: sends a request about an object's handle. Returns its results.
+-- `ask(object, name, …)`: sends a request about an object's handle. Returns the results of the request.
 function M.ask(x, name, ...)
   if not misuse.is_named(x, OBJECTS) then
     misuse.argument(name, 1, "connection, listener or datagram socket", x)

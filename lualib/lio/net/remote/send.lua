@@ -1,11 +1,10 @@
 -- `send` of the connections of `lio.net.remote`. The caller has checked the first argument.
 --
 -- This VM sends messages directly, through the connection's shared writer, as long as the system accepts them. Other
--- messages are collected, and one request sends the messages of several tasks together. A file that is open here is a
--- message too, which is sent in pieces. Invariant: at most one
--- `remote_send` request is in progress; a separate task sends it (`sending`). `writer` is nil before the first
--- `remote_send`. It becomes false when another request sends bytes or ends the sending: from then on, all bytes are
--- sent by requests, in their order.
+-- messages are collected, and one request sends the messages of several tasks together. A file that is open here is
+-- also a message, and is sent in pieces. Invariant: at most one `remote_send` request is in progress; a separate task
+-- sends it (`sending`). `writer` is nil before the first `remote_send`. It becomes false when a request of another kind
+-- sends bytes or shuts down the connection; from then on, all bytes are sent in requests, in order.
 
 local failure <const> = require("lio.net.remote.request").failure
 local ltask = require "ltask"
@@ -16,31 +15,31 @@ local call <const>, fork <const>, wait <const>, wakeup <const> = ltask.call, lta
 local pack <const>, unpack <const>, type <const> = table.pack, table.unpack, type
 local sub <const> = string.sub
 
--- A request can contain a few hundred values. A message of more strings is joined into one string.
+-- A request can contain a few hundred values. If a message has more strings, they are joined into one string.
 local MAX_STRINGS <const> = 100
 -- A task that sends this many messages without waiting lets other tasks run.
 local BURST <const> = 32
--- The maximum number of bytes of a file in one request.
+-- The maximum size in bytes of a file's pieces; each request sends one piece.
 local PIECE <const> = 256 * 1024
 local EBADF <const> = 9
 
 local M = {}
 
--- Sends strings by a request. Returns the results of `pcall`: if the request failed, the message, the number of bytes
--- that were sent, and the code.
+-- Sends strings in a request. Returns the results of `pcall` for the request. If the service could not send all bytes,
+-- these are true, nil, the message, the number of sent bytes, and the code.
 local function request(c, ...)
   local ok, done, result, sent, code = pcall(call, c.io, "remote_send", c.id, ...)
   if not (ok and done) then
     c.writer = c.writer and nil
   elseif c.writer == nil and result then
-    -- `result` is the number of the connection's shared writer.
+    -- `result` is the id of the connection's shared writer.
     c.writer = shared_writer.find(result)
   end
   return ok, done, result, sent, code
 end
 
--- Reports to the senders of a batch how its request ended. If it failed, `sent` is how many bytes of the batch were
--- sent, and `result` is the message.
+-- Reports to the senders of a batch how its request ended. If the service could not send all bytes, `sent` is the
+-- number of sent bytes, and `result` is the message.
 local function report(batch, ok, done, result, sent, code)
   for _, message in ipairs(batch) do
     if not ok then
@@ -71,7 +70,7 @@ local function send_batch(c, batch)
   report(batch, request(c, unpack(strings, 1, n)))
 end
 
--- Sends a message of `send_file`. Stops if its task is killed.
+-- Sends a message of `send_file`. Stops if the task that called `send_file` is killed.
 local function send_pieces(c, message)
   local sent = 0
   while not message.is_over do
@@ -86,7 +85,7 @@ local function send_pieces(c, message)
   end
 end
 
--- Removes the messages for the next request from the outbox: one message while the outbox may have a file, otherwise
+-- Removes the messages for the next request from the outbox: one message while the outbox may contain a file, otherwise
 -- all messages.
 local function take_batch(c)
   local messages = c.outbox
@@ -108,8 +107,8 @@ local function send_outbox(c)
   c.sending = false
 end
 
--- Puts a message into the outbox, and waits until it is sent. Returns whether its request succeeded; then true, or nil,
--- message, sent, code. If the request failed, returns its error.
+-- Puts a message into the outbox, and waits until it is sent. If the request succeeded, returns true, followed by true,
+-- or by nil, message, sent, code. If the request failed, returns false and the error.
 local function queue(c, message)
   c.outbox[#c.outbox + 1] = message
   c.burst = 0
@@ -138,8 +137,8 @@ local function pack_message(...)
   return message
 end
 
--- Sends the bytes that the system accepts now. Returns true if these are all bytes, otherwise their number; on failure
--- false, a message and a code.
+-- Sends the bytes that the system accepts now. Returns true if all bytes were sent, otherwise the number of sent bytes;
+-- on failure, false, a message and a code.
 local function send_directly(c, ...)
   c.burst = c.burst + 1
   local sent, all, code = c.writer:send(...)

@@ -1,5 +1,5 @@
--- The calls of `lio.net.remote` that use a connection, listener or datagram socket. They get the service from the
--- object. So every instance has the same functions, and they are also the methods of the objects.
+-- The calls of `lio.net.remote` that use a connection, listener or datagram socket. These calls get the service from
+-- the object, so every instance has the same functions, which are also the methods of the objects.
 
 local files = require "lio.net.sendfile"
 local ltask = require "ltask"
@@ -62,7 +62,7 @@ function M.send(c, ...)
   return send(c, ...)
 end
 
--- Waits until the messages of other tasks are sent. Returns true, or the failure of `send`.
+-- Waits until the messages of other tasks are sent. Returns true, or `nil, message, sent, code`.
 local function send_waiting(c)
   if not (c.sending or c.outbox[1]) then return true end
   return send(c)
@@ -107,7 +107,8 @@ local function part_with(c, request, service, ...)
   return result, message, code
 end
 
--- `give(c, service)` gives a connection to another service. Returns its handle, for `net.connection(handle)` there.
+-- `give(c, service)` gives a connection to another service. Returns the handle, which the other service passes to
+-- `net.connection`.
 function M.give(c, service)
   check("give", c, Connection, "connection")
   local ok, message, code = part_with(c, "give", service)
@@ -164,8 +165,9 @@ for class, kind in pairs { [Listener] = "listener", [Udp] = "datagram socket" } 
   end
 end
 
--- The service with the loop detects that this service has died by a request that is never answered; see
--- net/requests/owners.lua. Our scheduler has such a request in every service. For another scheduler, this file adds it.
+-- To detect that this service has died, the service that owns the loop sends it a request that is never answered; see
+-- net/requests/owners.lua. Our scheduler provides such a request in every service. For another scheduler, this file
+-- adds one.
 if not package.loaded["ltask.core"] then
   pcall(ltask.dispatch, { ["lio.net.watch"] = function() ltask.wait {} end })
 end

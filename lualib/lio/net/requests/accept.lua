@@ -1,5 +1,5 @@
--- Requests that accept: `accept`, `put_back`, `take_waiting`. Part of lio/net/requests. Every service may accept from a
--- listener; the connection belongs to the service that accepted it.
+-- Requests that accept connections: `accept`, `put_back`, `take_waiting`. Part of lio/net/requests. Every service may
+-- accept from a listener; the connection belongs to the service that accepted it.
 --
 -- A listener's entry has `waiters`, the waiting requests in order, and `accepted`, connections that no request has
 -- taken. Invariant: while requests wait, one task of this service accepts (`is_accepting`), so that no connection is
@@ -7,8 +7,8 @@
 
 local M = {}
 
--- Gives a result of `net.accept` to the oldest waiting request whose service is alive. If there is none, stores the
--- connection in `accepted`, or closes it if the listener is closed.
+-- Gives a result of `net.accept` to the oldest waiting request whose service is alive. If there is no such request,
+-- stores the connection in `accepted`, or closes it if the listener is closed.
 local function give_to_waiter(context, entry, c, message, code)
   while entry.waiters[1] do
     local waiter = table.remove(entry.waiters, 1)
@@ -97,7 +97,7 @@ function M.install(S, context)
     return true
   end
 
-  -- `take_waiting(listener)` returns a handle of a connection from the system's queue, or nil. Does not wait.
+  -- `take_waiting(listener)` returns a handle for a connection that has already arrived, or nil. Does not wait.
   function S.take_waiting(handle)
     local owner = handles:owner()
     local entry = handles:find("take_waiting", handle, "listener", handles.caller())

@@ -12,8 +12,8 @@ local M = {}
 local Handles = {}
 Handles.__index = Handles
 
--- `bad_argument(call, index, text)`: raises an error about misuse, which the service library raises again in the
--- caller. The error has no position, because the program's line is in another service.
+-- `bad_argument(call, index, text)`: raises an error for misuse, which the service library raises again in the caller.
+-- The error has no position, because the program's line is in another service.
 function M.bad_argument(call, index, text)
   error(("bad argument #%d to '%s' (%s)"):format(index, call, text), 0)
 end
@@ -27,7 +27,7 @@ local function close_entry(entry)
   end
 end
 
--- `new(ltask)` returns an empty table of handles. Its field `caller` is a function that returns the service which sent
+-- `new(ltask)` returns an empty table of handles. Its field `caller` is a function that returns the service that sent
 -- the current request; nil if the sender expects no answer and the scheduler does not record the sender.
 function M.new(ltask)
   local core = package.loaded["ltask.core"]
@@ -75,8 +75,8 @@ function Handles:give(entry, service)
   entry.owner:add(entry, close_entry)
 end
 
--- `handles:find(call, handle, kind, caller)` returns the entry of a handle; or nil, message, code. The object must be
--- of that kind, unless `kind` is nil, and belong to the caller, unless `caller` is nil.
+-- `handles:find(call, handle, kind, caller)` returns the entry of a handle; or nil, message, code. If `kind` is given,
+-- the object must be of this kind. If `caller` is given, the handle must belong to this service.
 function Handles:find(call, handle, kind, caller)
   if math.type(handle) ~= "integer" then
     M.bad_argument(call, 1, (kind or "handle") .. " expected, got " .. type(handle))

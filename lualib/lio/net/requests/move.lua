@@ -25,8 +25,8 @@ function M.install(S, context)
     return true
   end
 
-  -- `remote_transfer(h, service, unread, …)`: like `transfer`, for `lio.net.remote`. `unread`: bytes that it has read
-  -- ahead, or nil.
+  -- `remote_transfer(h, service, unread, …)`: like `transfer`, for `lio.net.remote`. `unread`: bytes that
+  -- `lio.net.remote` has read ahead, or nil.
   function S.remote_transfer(handle, service, unread, ...)
     local entry, message, code = handles:find("transfer", handle, "connection", handles.caller())
     if not entry then return nil, message, code end
@@ -50,9 +50,9 @@ function M.install(S, context)
     return S.remote_transfer(handle, service, nil, ...)
   end
 
-  -- `adopt(number, state, …)`: takes over a connection that `net.transfer` of another loop has sent. `state` contains
-  -- `owner` (default: the caller) and the time limits. Returns true if the function of `on_transfer` has taken the
-  -- connection; otherwise a handle, which belongs to the owner.
+  -- `adopt(number, state, …)`: takes over a connection that `net.transfer` has sent from another loop. `number` is the
+  -- id of its parcel; `state` contains `owner` (default: the caller) and the time limits. Returns true if the
+  -- connection is passed to the function that `on_transfer` has set; otherwise a handle, which belongs to the owner.
   function S.adopt(number, state, ...)
     local owner = handles.owners:of(state.owner or handles.caller())
     local c, message, code = transfer.adopt(driver, number)

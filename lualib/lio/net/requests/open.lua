@@ -1,5 +1,5 @@
 -- Requests that open a socket: `listen`, `connect`, `cancel`, `udp`, `wrap`. Part of lio/net/requests. Except for
--- `cancel`, each returns a handle that belongs to the caller, or `false, message, code`.
+-- `cancel`, each request returns a handle that belongs to the caller, or `false, message, code`.
 
 local lio_socket = require "lio.socket"
 

@@ -1,9 +1,9 @@
 -- The services that own handles here, and the things that must end when such a service dies. Part of lio/net/requests.
 --
 -- To detect an owner's death, this service sends it a request that is never answered: the request fails when the owner
--- dies. Our service library has such a request in every service; for another library, `lio.net.remote` adds it to the
--- services that use it. If an owner has no such request, it is sent again every second while the owner has things here.
--- Invariant: nothing is registered for an owner that is known to be dead.
+-- dies. Our service library provides such a request in every service; for another library, `lio.net.remote` adds one to
+-- the services that use it. If an owner does not have such a request, the request is sent again every second while the
+-- owner has things here. Invariant: nothing is registered for an owner that is known to be dead.
 
 local INTERVAL <const> = 100 -- centiseconds
 
@@ -16,8 +16,8 @@ Owners.__index = Owners
 local Owner = {}
 Owner.__index = Owner
 
--- `new(ltask)`: the field `tasks` of the result is the set of the coroutines of `run_internal`; its field `count` is
--- their number.
+-- `new(ltask)` returns an empty table of owners. Its field `tasks` is the set of the coroutines in `run_internal`; the
+-- field `count` of the set is their number.
 function M.new(ltask)
   return setmetatable({ ltask = ltask, by_id = {}, tasks = { count = 0 } }, Owners)
 end
@@ -33,7 +33,7 @@ function Owners:of(id)
 end
 
 -- `owners:run_internal(f, finish, argument)`: runs `f(argument)` in the current task, and counts the task as internal
--- meanwhile. Then calls `finish(argument)`, even if the task is killed.
+-- while `f` runs. Then calls `finish(argument)`, even if the task is killed.
 function Owners:run_internal(f, finish, argument)
   local tasks, co = self.tasks, coroutine.running()
   tasks[co], tasks.count = true, tasks.count + 1
@@ -74,7 +74,7 @@ local function end_watch(owner)
   if by_id[owner.id] == owner then by_id[owner.id] = nil end
 end
 
--- `owner:add(thing, finish)`: makes `finish(thing)` run when the owner dies, unless `remove` is called before.
+-- `owner:add(thing, finish)`: makes `finish(thing)` run when the owner dies, unless `remove` is called first.
 function Owner:add(thing, finish)
   local owners = self.owners
   local ltask = owners.ltask

@@ -20,9 +20,9 @@ local function install_receiving(S, context)
     return net.recv(entry.object, ...)
   end
 
-  -- `remote_recv(h, unread, …)`: like `recv`, for `lio.net.remote`, which reads ahead. `unread`: bytes that it got
-  -- earlier and could not use, or nil. The second result contains the bytes that are buffered after the first result,
-  -- or is nil.
+  -- `remote_recv(h, unread, …)`: like `recv`, for `lio.net.remote`, which reads ahead. `unread`: bytes that
+  -- `lio.net.remote` received earlier and has not used, or nil. The second result contains the bytes that are buffered
+  -- after the first result, or is nil.
   function S.remote_recv(handle, unread, ...)
     local entry, message, code = handles:find("recv", handle, "connection", caller())
     if not entry then return nil, message, unread, code end
@@ -40,7 +40,7 @@ local function install_receiving(S, context)
     return entry ~= nil and driver:wake_reader(entry.object, "timeout")
   end
 
-  -- `buffered(h)`, `is_over(h)`: like the methods of a connection. For a closed connection they return 0 and true.
+  -- `buffered(h)`, `is_over(h)`: like the methods of a connection. For a closed connection, they return 0 and true.
   function S.buffered(handle)
     local entry = handles:find("buffered", handle, "connection", caller())
     return entry and entry.object:buffered() or 0
@@ -63,7 +63,7 @@ local function install_sending(S, context)
     return net.send(entry.object, ...)
   end
 
-  -- `remote_send(h, …)`: like `send`, for `lio.net.remote`. On success, returns true and the number of the connection's
+  -- `remote_send(h, …)`: like `send`, for `lio.net.remote`. On success, returns true and the id of the connection's
   -- shared writer.
   function S.remote_send(handle, ...)
     local entry, message, code = handles:find("send", handle, "connection", caller())
@@ -101,8 +101,8 @@ local function install_settings(S, context)
     return net.option(entry.object, ...)
   end
 
-  -- `sock(h)` returns the ip, the port and the family of the socket's local address. Any service may call it for any
-  -- handle.
+  -- `sock(h)` returns the ip, the port and the family of the socket's local address. Any service may call `sock` for
+  -- any handle.
   function S.sock(handle)
     local entry, message, code = handles:find("sock", handle)
     if not entry then return nil, message, code end
