@@ -121,8 +121,8 @@ end
 
 local signalled_at = false -- when a signal last stopped the loop, as a time of `lio.now`; false: never
 
--- timeout(1) and terminals send a signal to the process and again to its group. Two signals within this many seconds
--- count as one.
+-- timeout(1) sends a signal to its child and then to the process group, so it arrives twice. Two signals within this
+-- many seconds count as one.
 local SAME_SIGNAL <const> = 0.2
 -- If a stop takes more than this many seconds, the loop reports what the stop waits for.
 local PATIENCE <const> = 1

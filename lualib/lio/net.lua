@@ -34,8 +34,8 @@ local function check_new(selector, scheduler)
 end
 
 -- `net.new(selector, scheduler)` returns the calls of this module for one VM, whose main loop calls `step` of the
--- result. The scheduler has `wait(token)`, `wakeup(token, …)`, which returns true if a task waited, `fork(f, …)` and
--- `running()`. It may also have
+-- result. The scheduler has `wait(token)`, `wakeup(token, …)`, which returns true if a task waited, and
+-- `fork(f, …)`. It may also have
 --   `timers`                a `lio.timer` queue to share
 --   `start(f, …)`           as in `lio.task`
 --   `on_abandon(f)`         as in `lio.task`; needed if tasks can be killed

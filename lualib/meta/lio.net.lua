@@ -282,7 +282,6 @@ function net.sendto(u, data, addr, port) end
 ---@field wait fun(token: any): any waits until `wakeup` is called with the token
 ---@field wakeup fun(token: any, ...: any): true? wakes the task that waits on the token; returns nil if there is none
 ---@field fork fun(f: function, ...: any) creates a task
----@field running fun(): thread returns the running coroutine
 ---@field start? fun(f: function, ...: any) as in `lio.task`
 ---@field timers? lio.Timers a queue to share
 ---@field on_abandon? fun(f: fun(token: any)) as in `lio.task`; needed if tasks can be killed
