@@ -77,9 +77,10 @@ function M.thread(co)
 end
 
 -- `close(co)`: like `coroutine.close`.
-function M.close(co)
+function M.close(...)
+  local co = ...
   -- Since Lua 5.5, the default is the running coroutine.
-  if co == nil and _VERSION ~= "Lua 5.4" then co = coroutine.running() end
+  if select("#", ...) == 0 and _VERSION ~= "Lua 5.4" then co = coroutine.running() end
   check_coroutine("close", co)
   tasks[co] = nil
   return coroutine.close(co)
