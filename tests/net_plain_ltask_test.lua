@@ -16,6 +16,17 @@ local head <const> = [[
     local args = table.pack(...)
     return system.spawn(function() return load_service(table.unpack(args, 1, args.n)) end, true)
   end
+  -- Runs a script in the loop's service until the service has ended.
+  local function run_script(text)
+    local script = os.tmpname()
+    local f <close> = assert(io.open(script, "w"))
+    f:write(text)
+    f:flush()
+    local service = spawn_io(script)
+    system.run(function() return not system.is_alive(service) end)
+    os.remove(script)
+    done = true
+  end
   -- Each service gets its own copy of the modules.
   local function remote(io, ltask)
     for name in pairs(package.loaded) do
@@ -142,9 +153,7 @@ both("transfer passes a connection to a function in the loop's own service", [[
 ]], { "first", "true", "second!" })
 
 both("a script of the loop's service can use lio.loop, lio.net and lio.webserver, and can quit", [[
-  local script = os.getenv "SCRIPT" or os.tmpname()
-  local f = io.open(script, "w")
-  f:write [=[
+  run_script [=[
     local loop, net, web = require "lio.loop", require "lio.net", require "lio.webserver"
     local app = web.new()
     app:get("/", function() loop.sleep(0.01) return "served" end)
@@ -160,18 +169,11 @@ both("a script of the loop's service can use lio.loop, lio.net and lio.webserver
     loop.run(server.wait, server)
     print "over"
   ]=]
-  f:close()
-  local service = spawn_io(script)
-  system.run(function() return not system.is_alive(service) end)
-  os.remove(script)
-  done = true
 ]], { "true", "served", "over" })
 
 -- Regression: the error was lost.
 both("an error in a hook of loop.on_stop is logged with its traceback", [[
-  local script = os.getenv "SCRIPT" or os.tmpname()
-  local f = io.open(script, "w")
-  f:write [=[
+  run_script [=[
     local loop = require "lio.loop"
     io.stderr = { write = function(_, ...)
       local text = table.concat { ... }
@@ -182,11 +184,6 @@ both("an error in a hook of loop.on_stop is logged with its traceback", [[
     while loop.is_running() do loop.sleep(0.01) end
     print "over"
   ]=]
-  f:close()
-  local service = spawn_io(script)
-  system.run(function() return not system.is_alive(service) end)
-  os.remove(script)
-  done = true
 ]], { "broken hook\tstack traceback", "over" })
 
 t.finish()

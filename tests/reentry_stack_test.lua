@@ -104,19 +104,28 @@ t.test("a table that a finalizer removes while the table is filled causes an err
   boot.remove(pointer, size)
 end)
 
+-- Calls `f(dispatcher, server)` for a new server that has got `requests` and has callbacks.
+local function with_dispatcher(requests, f)
+  local server, close = reentry.server(http.routes(), requests)
+  reentry.set_callbacks(server, function(req, res) return tostring(req), tostring(res) end)
+  local dispatcher = server:dispatcher()
+  f(dispatcher, server)
+  t.eq(metatables(), before)
+  dispatcher:abandon()
+  close()
+end
+
+local REQUEST <const> = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
 -- `http.serve` keeps the dispatcher, the server with its callbacks, the keys of responses, the request and the response
 -- at fixed indexes of its stack.
 t.test("http.serve does not use a replaced value on its stack as another type", function()
   for _, value in ipairs { false, 0 / 0, "text", tostring, {}, io.stdout } do
     for index = 1, 16 do
-      local server, close = reentry.server(http.routes(), ("GET / HTTP/1.1\r\nHost: a\r\n\r\n"):rep(5))
-      reentry.set_callbacks(server, function(req, res) return tostring(req), tostring(res) end)
-      local dispatcher = server:dispatcher()
-      local changed = with_changes(function(_, number) return number == index end, value, http.serve, dispatcher)
-      t.ok(changed > 0, index)
-      t.eq(metatables(), before)
-      dispatcher:abandon()
-      close()
+      with_dispatcher(REQUEST:rep(5), function(dispatcher)
+        local changed = with_changes(function(_, number) return number == index end, value, http.serve, dispatcher)
+        t.ok(changed > 0, index)
+      end)
     end
   end
 end, { leaks = true })
@@ -124,14 +133,10 @@ end, { leaks = true })
 t.test("http.serve does not use a replaced user value of a server or a dispatcher as another type", function()
   for _, value in ipairs { false, 0 / 0, "text", tostring, {}, io.stdout } do
     for index = 1, 12 do
-      local server, close = reentry.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-      reentry.set_callbacks(server, function(req, res) return tostring(req), tostring(res) end)
-      local dispatcher = server:dispatcher()
-      debug.setuservalue(index == 1 and dispatcher or server, value, index)
-      pcall(http.serve, dispatcher)
-      t.eq(metatables(), before)
-      dispatcher:abandon()
-      close()
+      with_dispatcher(REQUEST, function(dispatcher, server)
+        debug.setuservalue(index == 1 and dispatcher or server, value, index)
+        pcall(http.serve, dispatcher)
+      end)
     end
   end
 end, { leaks = true })

@@ -11,7 +11,9 @@ local M = {}
 -- Loads the module only when a check fails.
 local function misuse() return require "lio.misuse" end
 
-local function check_call(call, ok, ...)
+-- `check_answer(call, pcall(…))`: returns the results of a request to root, which a call of the program has sent. If
+-- the request has failed, raises the error.
+function M.check_answer(call, ok, ...)
   if ok then return ... end
   local err = ...
   -- An error that root raises is an error object, or a message about a service. Other errors come from the program's
@@ -23,7 +25,7 @@ end
 -- Sends root the request whose name is `call`, and returns the answer. The callers do not use a tail call, so that the
 -- traceback of an error contains their names.
 local function ask_root(call, ...)
-  return check_call(call, pcall(ltask.call, ROOT, call, ...))
+  return M.check_answer(call, pcall(ltask.call, ROOT, call, ...))
 end
 
 local function check_name(call, name)

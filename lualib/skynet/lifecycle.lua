@@ -14,19 +14,10 @@ local function check_name(call, name)
   misuse().raise(("%s: a service's name expected, got %s"):format(call, misuse().shown(name)))
 end
 
--- Returns the results of a request to root. Errors from root are raised unchanged; other errors are raised at the
--- program's line.
-local function results(call, ok, ...)
-  if ok then return ... end
-  local err = ...
-  if type(err) ~= "string" or err:find "^{service:" then error(err, 0) end
-  misuse().relay(call, (err:gsub("call: cannot wait", call .. ": cannot wait", 1)))
-end
-
 -- Sends root a request on behalf of a call. The callers do not use a tail call, so that the traceback of an error
 -- contains their names.
 local function ask_root(call, ...)
-  return results(call, pcall(ltask.call, ROOT, ...))
+  return require("ltask.root_client").check_answer(call, pcall(ltask.call, ROOT, ...))
 end
 
 -- Creates a service from a file on the service path. If there is no such file, passes the name to the scheduler, which

@@ -18,25 +18,14 @@ local function take_bytes(msg, sz)
   return text
 end
 
--- The message that `pack_bytes` has created and `packstring` has not freed yet.
-local packed, size
-
-local function pack_bytes(...)
-  packed, size = pack(...)
-  return bytes(packed, size)
-end
-
 -- `packstring(…)`: packs the values into a string, for `unpack` in this process.
 function M.packstring(...)
-  local ok, text = pcall(pack_bytes, ...)
-  local msg, sz = packed, size
-  packed = nil
-  if msg then remove(msg, sz) end
-  if ok then return text end
+  local ok, msg, sz = pcall(pack, ...)
+  if ok then return take_bytes(msg, sz) end
   -- An error that a table's `__pairs` raises is raised unchanged.
-  local problem = type(text) == "string" and text:match "Unsupport type %w+ to serialize$"
+  local problem = type(msg) == "string" and msg:match "Unsupport type %w+ to serialize$"
   if problem then require "lio.misuse".raise(problem) end
-  error(text, 0)
+  error(msg, 0)
 end
 
 -- `trash(msg, sz)`: frees a message that `pack` returned. Ignores strings and nil.
