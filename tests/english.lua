@@ -61,6 +61,13 @@ local RULES <const> = {
   { "behind next", "after next" }, { "behind the body", "after the body" },
   { "in whatever way", "name the ways" }, { "in question", "name the thing" },
   { "learns", "is notified, records" }, { "remembers", "records, keeps" },
+  { "notified of", "notified when" }, { "even by a", "even if, including" }, { "the reason of", "the reason for" },
+  { "the reasons of", "the reasons for" }, { "makes the call of", "calls" }, { "makes the calls of", "calls" },
+  { "the return of", "when … returns, the results of" }, { "until which", "when … expires, until … ends" },
+  { "begins to", "starts …ing" }, { "began to", "started …ing" },
+  { "names no", "contains no, has no" }, { "sets no", "does not set" },
+  { "present slice", "current slice" }, { "present message", "current message" }, { "present size", "current size" },
+  { "not reused soon", "not reused for a long time" },
 }
 
 -- Nouns that `who` may follow: those that name people.
@@ -84,8 +91,25 @@ local function has_who(_, text)
   end
 end
 
+-- Verbs that a participle follows, and words between a verb and `already` that are not participles.
+local AUXILIARIES <const> = {
+  is = true, are = true, was = true, were = true, has = true, have = true, had = true, been = true,
+}
+local ADVERBS <const> = { ["then"] = true, now = true, ["not"] = true, also = true, both = true, all = true }
+
+-- Returns true if `already` ends a clause, or follows a participle: "runs already.", "is set already by".
+local function has_late_already(_, text)
+  for after in text:gmatch "%f[%w-]already%f[^%w-]()" do
+    if text:find("^ ?[.,;:)|]", after) or text:find("^ ?$", after) then return true end
+  end
+  for before, between in (" " .. text):gmatch "%f[%w-](%a+) (%a+) already%f[^%w-]" do
+    if AUXILIARIES[before] and not ADVERBS[between] then return true end
+  end
+end
+
 for _, rule in ipairs(RULES) do rule.is_in = has_phrase end
 table.insert(RULES, { "who", "name the actor", is_in = has_who })
+table.insert(RULES, { "already", "'is already …ing', 'has already …ed', 'already exists'", is_in = has_late_already })
 
 local function normalized(text) return text:lower():gsub("%s+", " ") end
 

@@ -77,7 +77,8 @@ end
 local function same(a, b, seen)
   if a == b or (a ~= a and b ~= b) then return true end
   if type(a) ~= "table" or type(b) ~= "table" then return false end
-  -- `a` contains itself, and its comparison with `b` is already in progress.
+  -- The comparison of `a` with `b` has already begun: either it found no difference, or `a` contains itself and the
+  -- comparison is still in progress.
   if seen[a] == b then return true end
   seen[a] = b
   for k, v in pairs(a) do

@@ -50,7 +50,7 @@ t.test("the loop runs again after an error, and cannot be nested", function()
   t.eq(loop.is_running(), false)
   t.eq(loop.run(function()
     t.eq(loop.is_running(), true)
-    t.raises("runs already", loop.run, print)
+    t.raises("is already running", loop.run, print)
     return 5
   end), 5)
 end)

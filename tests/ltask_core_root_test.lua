@@ -260,7 +260,7 @@ kit.test("an error whose __tostring closes the coroutine ends the service like a
 })
 
 -- Regression: init_service destroyed a running service with the given id, and the requests that waited for it.
-kit.test("init_service refuses an id that root did not get from NEW, or that has a service already", {
+kit.test("init_service refuses an id that root did not get from NEW, or that already has a service", {
   services = { echo = [[
     while true do
       local from, session, type, what = raw.next()

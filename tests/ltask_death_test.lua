@@ -207,7 +207,7 @@ kit.test("answers to a service that has ended are dropped", {
   out = { "10\t0", "10\tstill there" },
 })
 
-kit.test("the id of a dead service is not reused soon after: a late message fails, and does not reach a new service", {
+kit.test("the id of a dead service is not reused for a long time: a late message fails and reaches no other service", {
   services = { victim = victim },
   main = [[
     local seen, list = {}, {}

@@ -206,7 +206,7 @@ t.test("an invalid table raises an error that names the mistake, before a servic
       "ltask.start: bootstrap[1]: field 'lable' is unknown (did you mean 'label'?)" },
     { "{ bootstrap = { 'main' }, exclusive = { { 'main', uniqe = true } } }",
       "ltask.start: exclusive[1]: field 'uniqe' is unknown (did you mean 'unique'?)" },
-    { "{ bootstrap = { [true] = { name = 'main' } } }", "bootstrap names no service" },
+    { "{ bootstrap = { [true] = { name = 'main' } } }", "bootstrap: the table contains no service" },
   } do
     local r = boot(case[1], nil, "local start = require 'ltask.start'; "
       .. "return (function(c) io.write(tostring(select(2, pcall(start, c))), '\\n') end)")

@@ -139,7 +139,7 @@ netkit.test("listen on an invalid unix path returns false and a message, and lea
   t.eq(exists(dir .. "/s"), false)
 end)
 
-netkit.test("listen accepts a socket that is listening already", function()
+netkit.test("listen accepts a socket that is already listening", function()
   local s = t.ok(socket.create "tcp")
   t.ok(s:bind("127.0.0.1", 0))
   t.ok(s:listen())

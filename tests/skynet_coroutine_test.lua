@@ -40,8 +40,8 @@ kit.test("two coroutines cannot sleep or wait on the same token", {
     say((skynet.wakeup "token"))
   ]],
   out = {
-    "false\tsleep: a coroutine sleeps or waits on this token already",
-    "false\twait: a coroutine sleeps or waits on this token already",
+    "false\tsleep: a coroutine is already sleeping or waiting on this token",
+    "false\twait: a coroutine is already sleeping or waiting on this token",
     "true", "first\tBREAK", "nil",
   },
 })
@@ -283,7 +283,7 @@ kit.test("term ends the calls that wait for a service, and drops the responses f
     out = out:gsub("service:%d+", "service:N")
     t.eq(kit.lines(out), {
       "term\ttrue", "asked\tfalse\t{service:N} is dead", "request\tfalse", "after it\ttrue",
-      "term\ttrue", "after it\tfalse", "false\tfalse\tresponse: this request was answered already",
+      "term\ttrue", "after it\tfalse", "false\tfalse\tresponse: this request has already been answered",
     })
   end,
 })

@@ -116,7 +116,7 @@ kit.test("a value that is not a request raises an error with the caller's line",
     "main.lua:3: bad argument #1 to 'add' ({ address, protocol, … } expected)",
     "main.lua:4: bad argument #1 to 'select' (a list of { address, protocol, … } expected, got number)",
     "main.lua:5: bad argument #1 to 'select' (a time in centiseconds expected, got x)",
-    "main.lua:8: select: called a second time", "main.lua:9: add: the requests were sent already, by select",
+    "main.lua:8: select: called a second time", "main.lua:9: add: select has already sent the requests",
   },
 })
 

@@ -278,7 +278,7 @@ kit.test("setenv sets a value for all services, and can set it only once", {
     skynet.newservice "reads"
     say(math.type(skynet.getenv "key"), pcall(skynet.setenv, "key", 13))
   ]],
-  out = { "nil", "12\tnil", "nil\tfalse\tsetenv: the key 'key' is set already" },
+  out = { "nil", "12\tnil", "nil\tfalse\tsetenv: the key 'key' is already set" },
 })
 
 -- The modules of a service --------------------------------------------------------------------

@@ -1,5 +1,5 @@
 -- lio.tasks(): the status and age of tasks, what each task waits for, and where its coroutines are.
--- ltask_coroutine_wait_test.lua tests the same in services, task_lost_test.lua the report of orphaned tasks.
+-- ltask_coroutine_wait_test.lua tests the same in services; task_lost_test.lua tests the report of orphaned tasks.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"

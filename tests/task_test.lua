@@ -154,7 +154,7 @@ t.test("killing a waiting task closes its <close> variables and releases the tok
   run_all()
   t.eq(task.kill(co), true)
   t.eq(closed, true)
-  t.is_nil(task.kill(co), "it is dead already")
+  t.is_nil(task.kill(co), "it is already dead")
   t.is_nil(task.wakeup "never")
   run_all()
   t.eq(went_on, false)

@@ -1,6 +1,6 @@
--- lio.thread's spawn and wait: order, values, errors, several waiting tasks, bad arguments. thread_parent_test.lua
--- tests parents, zombies and the log; thread_kill_test.lua kills; thread_scope_test.lua scopes; thread_group_test.lua
--- all, race and timeout; ltask_thread_test.lua threads in services.
+-- lio.thread's spawn and wait: order, values, errors, several waiting tasks, bad arguments. Other suites:
+-- thread_parent_test.lua (parents, zombies, the log), thread_kill_test.lua (kills), thread_scope_test.lua (scopes),
+-- thread_group_test.lua (`all`, `race`, `timeout`), ltask_thread_test.lua (threads in services).
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"

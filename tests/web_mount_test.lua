@@ -234,7 +234,7 @@ t.test("a value that cannot be mounted is refused at the caller's line", functio
   t.raises("web_mount_test.*an app cannot be mounted in itself", function() app:mount("/y", inner) end)
   local one = web.new():get("/r/a", where)
   local other = web.new():get("/a", where)
-  t.raises("a route for GET '/r/a' exists already", function() one:mount("/r", other) end)
+  t.raises("a route for GET '/r/a' already exists", function() one:mount("/r", other) end)
 end)
 
 t.finish()

@@ -225,10 +225,10 @@ t.test("after take_over nothing can be responded, and after a response take_over
     local c = open()
     c:send(get "/taken")
     t.eq(c.c:recv "all", "end")
-    for i = 1, 2 do t.ok(problems[i]:find "begun already", problems[i]) end
-    t.ok(problems[3]:find "answered already", problems[3])
+    for i = 1, 2 do t.ok(problems[i]:find "already begun", problems[i]) end
+    t.ok(problems[3]:find "already been answered", problems[3])
     t.eq(open():request("GET", "/begun").body, "x")
-    t.ok(problems[4]:find "answered already", problems[4])
+    t.ok(problems[4]:find "already been answered", problems[4])
   end)
 end)
 
@@ -318,7 +318,7 @@ t.test("a request that is kept after its connection has closed has no data of an
     for _ = 1, 3 do
       t.eq(open():ask(get("/first", "Connection: close")).body, "first")
       local r = open():ask "POST /next HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: 3\r\n\r\ntwo"
-      t.eq(r.body, '[true,"",false,"req:take_over: the request is answered already","two","127.0.0.1"]')
+      t.eq(r.body, '[true,"",false,"req:take_over: the request has already been answered","two","127.0.0.1"]')
     end
   end)
 end)

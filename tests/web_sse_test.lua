@@ -60,7 +60,7 @@ t.test("an event name or id with several lines, and data of an invalid type, rai
       t.raises("res:sse: option 'ping' must be a positive number of seconds or false, got 0",
         res.sse, res, { ping = 0 })
       res:sse()
-      t.raises("sse: the response has begun already", res.sse, res)
+      t.raises("sse: the response has already begun", res.sse, res)
     end)
   end, "GET", "/")
 end)

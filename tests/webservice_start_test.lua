@@ -56,7 +56,7 @@ test("start returns the URL and the port, and a second start raises an error wit
   local url, port = ltask.call(web, "start", { port = 0, cgi = { x = "cgi" } })
   say(url == "http://127.0.0.1:" .. port .. "/")
   say(get(port, "/x/1") == "1 by " .. web)
-  say(why(web, "start", { port = 0 }) == "start: the service serves already, at " .. url)
+  say(why(web, "start", { port = 0 }) == "start: the service is already serving at " .. url)
   say(get(port, "/x/2") == "2 by " .. web)
 ]], { "true", "true", "true", "true" })
 

@@ -85,7 +85,7 @@ local function case(name, what, kind, load, more)
   return one
 end
 
--- Returns the case of the JSON route, which also measures lio's hello in the same rounds.
+-- Returns the case of the JSON route, which also measures lio's hello case in the same rounds.
 local function json_case()
   local one = case("json", "JSON, two parameters", "json", { connections = 64 })
   table.insert(one.contenders, 3, contender(catalog.servers[2], {
@@ -100,7 +100,7 @@ end
 -- -----------------------------------------------------------------------------------------------------------
 -- Cases that measure only lio
 
--- Returns a case that compares a hello from a handler without parameters with a hello from a handler that takes the
+-- Returns a case that compares a hello request to a handler without parameters with one to a handler that takes the
 -- request and the response.
 local function request_case()
   local load = { connections = 64 }

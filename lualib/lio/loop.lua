@@ -258,7 +258,7 @@ end
 -- error in `f` ends the loop and is raised here, with its traceback; an error in another task is logged.
 function M.run(f, ...)
   misuse.check_function("run", 1, f)
-  if owner.is_running then misuse.raise "loop.run: the loop runs already" end
+  if owner.is_running then misuse.raise "loop.run: the loop is already running" end
   owner.check "loop.run"
   owner.is_running = true
   local state = {}

@@ -104,7 +104,7 @@ for _, method in ipairs { "get", "post", "put", "patch", "delete", "head", "opti
   end
 end
 
--- `app:any(pattern, handler, …)` adds a route for every method, and returns app.
+-- `app:any(pattern, handler, …)` adds a route that matches every method, and returns app.
 function App:any(pattern, ...)
   check_app(self, "any")
   return add_route(self, { call = "any", index = 1 }, "", pattern, ...)

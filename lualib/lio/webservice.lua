@@ -69,7 +69,7 @@ local function prefix_of(field, path)
   return prefix
 end
 
--- Records the owner of a prefix in `owners`. Raises if the prefix has an owner already. An owner is the name of an
+-- Records the owner of a prefix in `owners`. Raises if the prefix already has an owner. An owner is the name of an
 -- entry in the configuration, such as `cgi['/x']`.
 local function claim(owners, prefix, owner)
   if owners[prefix] then
@@ -168,7 +168,7 @@ end
 -- The request `start(conf)` returns the URL and the port; see docs/webservice.md for the fields of `conf`. Raises if a
 -- field is invalid, if the service cannot listen on the address, or if it is already serving.
 function M.start(conf)
-  if state == "on" then error("start: the service serves already, at " .. shown_address, 0) end
+  if state == "on" then error("start: the service is already serving at " .. shown_address, 0) end
   if state ~= "off" then error("start: the service is " .. state, 0) end
   state = "starting"
   local ok, url, port = pcall(start, conf)
@@ -194,8 +194,8 @@ function M.quit()
   on_end()
 end
 
--- The request `tunnel_data(session, data)` of a tunnel returns true when the server has received the data; or false and
--- a message if the session has ended.
+-- The request `tunnel_data(session, data)` of a tunnel returns true when the server has accepted the data; or false and
+-- a message if the session has ended or cannot be opened.
 function M.tunnel_data(session, data)
   if not tunnel then return false, "closed" end
   return tunnel:data(session, data)

@@ -1,5 +1,6 @@
 -- The main loop of an exclusive service (G1). The service's own thread resumes the loop after each yield. Invariant:
--- the loop blocks, in `ltask.on_idle` or until a message arrives, only if there is nothing to do.
+-- the loop blocks only if there is nothing to do: in `ltask.on_idle`, or in `idle_wait` until a message arrives if
+-- `on_idle` is nil.
 
 local ltask = require "ltask"
 local core = require "ltask.core"

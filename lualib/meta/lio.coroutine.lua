@@ -43,8 +43,9 @@ function coroutine.status(co) end
 
 ---Closes a coroutine: its `<close>` variables are closed, and its status becomes `"dead"`. If the coroutine is waiting,
 ---its wait is cancelled, the coroutine that it was resuming is closed first, and its resumer receives
----`false, "coroutine was closed"`. If it is a task's own coroutine, the task is killed. Raises for a normal coroutine,
----and for the running one (which Lua 5.5 allows, see its manual).
+---`false, "coroutine was closed"`. If it is a task's own coroutine, the task is killed. Raises if the coroutine's
+---status is `"normal"`. In Lua 5.4, also raises if the coroutine is running; Lua 5.5 can close the running coroutine,
+---see the Lua 5.5 manual.
 ---@param co thread
 ---@return boolean ok
 ---@return any err the error of a `<close>` variable if `ok` is false

@@ -65,7 +65,7 @@ function File:kind() end
 function File:size() end
 
 ---Reads at a position (pread(2)). A file has no current position. Blocks the thread while the disk is read.
----@param offset integer bytes from the start, 0 and up
+---@param offset integer bytes from the start, 0 or more
 ---@param count integer bytes, 0 to 2^30; the result may be shorter
 ---@return string? data `""` at the end
 ---@return string? message

@@ -16,7 +16,7 @@ local client = {}
 ---@field connect_timeout? number|false until a connection is open, including the wait for a free one; default `10`
 ---@field read_timeout? number|false until the response begins, and for each pause in its body; default `60`
 ---@field write_timeout? number|false for each pause in sending; default `60`
----@field redirects? integer maximum redirects to follow, 0 and up; with 0, a redirect is returned; default `10`
+---@field redirects? integer maximum redirects to follow, 0 or more; with 0, a redirect is returned; default `10`
 ---@field limit? number maximum bytes of a decoded body: an integer or `math.huge`; default 64 MiB, for a stream none
 ---@field decode? boolean whether to accept and decode gzip, deflate and br; default `true`
 ---@field headers? table values, or lists of values, by name; or a list of `{ name, value }`
@@ -39,7 +39,7 @@ local client = {}
 ---@field max_idle? number maximum number of idle connections: an integer or `math.huge`; default `100`
 ---@field max_idle_per_host? number maximum number of idle connections to one server: as for `max_idle`; default `16`
 ---@field max_per_host? number maximum number of connections to one server; further requests wait; default `math.huge`
----@field idle_timeout? number seconds to keep an idle connection, 0 and up; default `60`
+---@field idle_timeout? number seconds to keep an idle connection, 0 or more; default `60`
 ---@field max_header? integer maximum bytes of a response's header section, 1 to 2^30; default `65536`
 ---@field max_fields? integer maximum number of header fields of a response, 1 to 256; default `200`
 ---@field net? table an instance of `lio.net`, or a table whose `__index` leads to one; its `connect` opens connections

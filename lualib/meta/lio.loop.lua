@@ -2,8 +2,8 @@
 -- Definitions of `lio.loop` for the Lua language server. docs/build.lua generates docs/api/lio.loop.md from them.
 
 ---Tasks, timers and signals in one VM, without a scheduler. `loop.run(f)` runs `f` and the tasks that it forks. Inside
----these tasks, the calls of `lio.net` wait without blocking the thread. Times are in seconds, with fractions; NaN
----raises. In a service that owns no loop, calls that would wait for the loop raise.
+---these tasks, the calls of `lio.net` wait without blocking the thread. Times are in seconds and may have a fractional
+---part; NaN raises. In a service that owns no loop, calls that would wait for the loop raise.
 ---@class lio.loop
 ---@field grace number seconds that a graceful stop waits for the handlers of servers; default 10; may be assigned
 ---@field net lio.NetInstance the networking calls of this loop, to which `require "lio.net"` refers

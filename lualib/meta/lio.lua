@@ -36,7 +36,7 @@ function lio.waker(handle) end
 function lio.now() end
 
 ---Reads the system's clock, which can be set back.
----@return number seconds since 1970, with fractions
+---@return number seconds since the Unix epoch (1970-01-01 00:00 UTC), including a fractional part
 function lio.wall() end
 
 ---Declares a file that the program uses and that is not Lua code, such as a template. If the program runs under
@@ -105,7 +105,7 @@ function Selector:event_del(fd) end
 ---wakes the selector; then yields each ready registration once, with its event bits. An error or a hang-up is reported
 ---as the bits that the registration requested. Raises if it is called inside the loop over an earlier wait of the same
 ---selector. Also raises if nothing is registered, the selector has no waker and no timeout is given.
----@param timeout? number seconds, with fractions; absent, negative, or 10^9 and more: no timeout; 0: returns at once
+---@param timeout? number seconds, may be fractional; absent, negative, or 10^9 and more: no timeout; 0: returns at once
 ---@return fun(): any, integer iterator yields udata and event bits
 function Selector:wait(timeout) end
 

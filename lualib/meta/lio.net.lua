@@ -86,7 +86,7 @@ function net.connect(addr, port, opts) end
 ---waits for its turn.
 ---@param c lio.Connection
 ---@param what? integer|"line"|"until"|"all"
----@param limit? integer maximum bytes of the result, 0 and up; not for a number; default: no limit
+---@param limit? integer maximum bytes of the result, 0 or more; not for a number; default: no limit
 ---@return string? data
 ---@return string? message `"timeout"`, `"closed"`, `"too long"` …
 ---@return string? partial the bytes received before the end or the failure
@@ -110,10 +110,11 @@ function net.send(c, ...) end
 ---A connection receives the whole message or no part of it. It receives nothing if it is closed or has failed
 ---(`"closed"`), if more than `limit` bytes would be queued for its peer, or if a task is waiting in `send` on it (both
 ---`"full"`). So a peer that does not read uses memory for at most `limit` bytes. The caller decides what to do with
----such a connection; most programs close it. A connection without queued bytes accepts a message of any length.
+---such a connection; most programs close it. A connection without queued bytes accepts a message of any length. Each
+---queued message counts as its length plus 64 bytes.
 ---@param list lio.Connection[] an element that is not a connection raises
 ---@param data string
----@param limit? integer bytes, 0 and up; each waiting message counts 64 bytes more; default 1 MiB
+---@param limit? integer maximum number of queued bytes per connection, 0 or more; default 1 MiB
 ---@return integer taken number of connections that accepted the message
 ---@return table<lio.Connection, "closed"|"full">? missed the other connections; nil if there are none
 function net.broadcast(list, data, limit) end
@@ -122,8 +123,8 @@ function net.broadcast(list, data, limit) end
 ---senders, as `send` does. Other tasks run between the pieces.
 ---@param c lio.Connection
 ---@param source string|lio.File|file* a path, or an open file, which stays open; its position is not used
----@param offset? integer bytes to skip, 0 and up; default 0
----@param length? integer bytes to send, 0 and up; default: up to the end
+---@param offset? integer bytes to skip, 0 or more; default 0
+---@param length? integer bytes to send, 0 or more; default: up to the end
 ---@return true? ok
 ---@return string? message
 ---@return integer? sent number of bytes of the file that the system accepted before the failure

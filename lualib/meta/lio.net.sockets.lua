@@ -10,7 +10,7 @@ local Connection = {}
 
 ---Receives bytes, in the forms of `net.recv`.
 ---@param what? integer|"line"|"until"|"all"
----@param limit? integer bytes, 0 and up
+---@param limit? integer bytes, 0 or more
 ---@return string? data
 ---@return string? message
 ---@return string? partial
@@ -28,8 +28,8 @@ function Connection:send(...) end
 
 ---Sends a file; see `net.sendfile`.
 ---@param source string|lio.File|file*
----@param offset? integer bytes, 0 and up; default 0
----@param length? integer bytes, 0 and up; default: up to the end
+---@param offset? integer bytes, 0 or more; default 0
+---@param length? integer bytes, 0 or more; default: up to the end
 ---@return true? ok
 ---@return string? message
 ---@return integer? sent

@@ -130,7 +130,7 @@ function Socket:accept() end
 
 ---Receives the bytes that are available, at least one (recv(2)). `nil` alone is the end of the stream. A datagram
 ---longer than `max` is truncated.
----@param max? integer bytes, 0 and up; default 16384; at most 1048576 are received; with 0 the result is `""`
+---@param max? integer bytes, 0 or more; default 16384; at most 1048576 are received; with 0 the result is `""`
 ---@return string|false|nil data false if it would block
 ---@return string? message
 ---@return string? code
@@ -154,7 +154,7 @@ function Socket:sendv(...) end
 
 ---Receives one datagram (recvfrom(2)). `""` is a datagram of length 0. On a stream socket the sender is nil, and `nil`
 ---alone is the end of the stream.
----@param max? integer bytes, 0 and up; default 65535; at most 1048576 are received; a longer datagram is truncated
+---@param max? integer bytes, 0 or more; default 65535; at most 1048576 are received; a longer datagram is truncated
 ---@return string|false|nil data false if it would block
 ---@return lio.Endpoint|string|nil from the sender; on failure the message
 ---@return string? code

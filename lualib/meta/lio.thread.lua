@@ -18,8 +18,8 @@ local thread = {}
 function thread.spawn(f, ...) end
 
 ---Waits until one of the threads has ended. If several have ended, the first in the list counts. If several tasks wait
----for one thread, the first of them that runs receives the result; they are woken in the order in which they began to
----wait. Raises if a thread waits for itself.
+---for one thread, the first of them that runs receives the result; they are woken in the order in which they started
+---waiting. Raises if a thread waits for itself.
 ---@param t lio.Thread
 ---@param ... lio.Thread
 ---@return boolean? ok true: the thread returned; false: it raised or was killed; nil: it has already been reaped

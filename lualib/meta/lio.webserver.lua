@@ -98,7 +98,7 @@ function App:head(pattern, ...) end
 ---@return lio.App app itself
 function App:options(pattern, ...) end
 
----Adds a route for every method.
+---Adds a route that matches every method.
 ---@param pattern string
 ---@param ... lio.Handler
 ---@return lio.App app itself
@@ -119,12 +119,12 @@ function App:use(prefix, middleware) end
 ---@field list? boolean whether to list a directory that has no index file; default false
 ---@field index? string name of the index file of a directory; default `"index.html"`
 ---@field hidden? boolean whether to serve names that begin with a dot; default false
----@field max_age? number seconds that a file stays fresh, 0 and up; default: no `Cache-Control`
+---@field max_age? number seconds that a file stays fresh, 0 or more; default: no `Cache-Control`
 ---@field immutable? boolean whether the files never change; only with `max_age`; default false
 ---@field cache_control? string the whole value of `Cache-Control`
 ---@field precompressed? boolean whether to use `.br` and `.gz` copies beside the files; default true
 ---@field cache? integer|false maximum bytes of memory for the contents of small files; default 8 MiB; false or 0: none
----@field cache_file? integer maximum size of a cached file in bytes, 0 and up; default 64 KiB
+---@field cache_file? integer maximum size of a cached file in bytes, 0 or more; default 64 KiB
 
 ---Serves the files of a folder below a path, for GET and HEAD, with conditions and ranges (RFC 9110 sections 13 and 14)
 ---and compressed copies. A path that leaves the folder is answered with 404. Raises if the folder cannot be opened.
@@ -188,7 +188,7 @@ function App:mount(prefix, other) end
 function App:add_entry(method, pattern, handler, call, origin) end
 
 ---@class lio.WebCompressOptions
----@field min? integer minimum size in bytes of a body whose length is known, 0 and up; default `1024`
+---@field min? integer minimum size in bytes of a body whose length is known, 0 or more; default `1024`
 ---@field types? string[]|fun(type: string): boolean media types, `"text/*"` for a group; default: compressible types
 ---@field level? integer|table<lio.Coding, integer> as for `lio.compress.encoder`
 ---@field codings? lio.Coding[] the codings to use, in order of preference; default `{ "br", "gzip", "deflate" }`

@@ -7,7 +7,7 @@
 ---@class lio.Request
 ---@field method string as sent
 ---@field path string decoded; in a mounted app without the prefix
----@field base string the prefix of the mounted app; otherwise `""`
+---@field base string the prefix of the mounted app; `""` outside mounted apps
 ---@field original_path string decoded, with the prefix
 ---@field raw_path string as sent
 ---@field target string request target as sent
@@ -35,7 +35,7 @@ function Request:header(name) end
 function Request:header_all(name) end
 
 ---Reads the whole body. If the body is refused and the handler gives no answer, the client receives the refusal.
----@param limit? integer bytes, 0 and up; default: the app's `body`
+---@param limit? integer bytes, 0 or more; default: the app's `body`
 ---@return string? body `""` if there is none
 ---@return string? reason
 ---@return integer? status the status of the refusal, such as 413
@@ -43,13 +43,13 @@ function Request:body(limit) end
 
 ---`for piece in req:stream(limit) do`: reads the body in pieces as they arrive. A piece is read only when the loop asks
 ---for it. Raises if the body ends early or is refused.
----@param limit? integer bytes, 0 and up; default: the app's `body`
+---@param limit? integer bytes, 0 or more; default: the app's `body`
 ---@return fun(): string? iterator
 function Request:stream(limit) end
 
 ---Reads and decodes a JSON body, an object or an array. Another value, such as `null` or a number, is refused with 400;
 ---`json.decode(req:body())` accepts it.
----@param limit? integer bytes, 0 and up; default: the app's `body`
+---@param limit? integer bytes, 0 or more; default: the app's `body`
 ---@return table? value
 ---@return string? reason
 ---@return integer? status
@@ -65,7 +65,7 @@ function Request:json(limit) end
 ---@field file? number bytes of one file; default `math.huge`
 ---@field files? number number of files; default `100`
 ---@field dir? string folder on whose file system temporary files are made; default `$TMPDIR`, else `/var/tmp` or `/tmp`
----@field on_file? fun(part: lio.Part) called for each file when it begins to arrive; the file is then not stored
+---@field on_file? fun(part: lio.Part) called for each file when it starts to arrive; the file is then not stored
 
 ---Reads and decodes a form, urlencoded or multipart (RFC 7578). Files are stored in temporary files, which are deleted
 ---when the request ends. With `on_file`, each file is passed to that function while it arrives; data that the function

@@ -83,7 +83,7 @@ function Response:redirect(url, status) end
 ---@field root? string a folder that `path` is relative to and cannot leave; set it for client-supplied paths
 ---@field type? string media type; default: according to the file name
 ---@field name? string makes the response a download with this name (RFC 6266)
----@field max_age? number seconds that the file stays fresh, 0 and up; default: no `Cache-Control`
+---@field max_age? number seconds that the file stays fresh, 0 or more; default: no `Cache-Control`
 ---@field immutable? boolean whether the file never changes; only with `max_age`; default false
 ---@field cache_control? string the whole value of `Cache-Control`
 ---@field precompressed? boolean whether to use `.br` and `.gz` copies beside the file; default true
@@ -155,7 +155,7 @@ function Response:finish(...) end
 
 ---@class lio.SseOptions
 ---@field ping? number|false seconds between comments that keep proxies from closing the stream, above 0; default `15`
----@field retry? integer milliseconds that the client waits before it reconnects, 0 and up
+---@field retry? integer milliseconds that the client waits before it reconnects, 0 or more
 
 ---A stream of server-sent events. If the client has disconnected, the server stops, or `close` was called, every call
 ---reports `"closed"`, so that the handler's loop ends.
@@ -166,7 +166,7 @@ local Events = {}
 ---@param data? string|number|table each line becomes a field; a table is sent as JSON
 ---@param event? string
 ---@param id? string|integer the client sends it as `Last-Event-ID` when it reconnects
----@param retry? integer milliseconds, 0 and up
+---@param retry? integer milliseconds, 0 or more
 ---@return true? ok
 ---@return string? message `"closed"`
 function Events:send(data, event, id, retry) end

@@ -31,11 +31,13 @@ function webservice.start(conf) end
 function webservice.quit() end
 
 ---The request `tunnel_data`, from a tunnel: passes bytes of a client to the server, and returns when the server has
----accepted them. An unknown session starts a new session.
+---accepted them. An unknown session starts a new session. The message is `"closed"` if the session has ended or the
+---service is stopping, and `"too long"` if more than 16 MiB of the session are waiting, which ends the session. Another
+---message is returned if a new session cannot be opened.
 ---@param session integer|string
 ---@param data string
 ---@return boolean taken
----@return string? message `"closed"` if the session has ended; another message if it cannot start
+---@return string? message nil if `taken` is true
 function webservice.tunnel_data(session, data) end
 
 ---The request `tunnel_shutdown`, from a tunnel: the client has shut down its sending side, and still receives.

@@ -339,7 +339,7 @@ function ltask.debuglog(text) end
 
 ---Sets the memory limit of this service's VM, if a limit is given. Returns the previous limit. Above the limit, Lua
 ---raises `not enough memory`.
----@param bytes? integer 0 and up; 0: no limit; default: no change
+---@param bytes? integer 0 or more; 0: no limit; default: no change
 ---@return integer before the previous limit
 function ltask.mem_limit(bytes) end
 

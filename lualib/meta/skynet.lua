@@ -342,7 +342,7 @@ function skynet.mqlen() end
 function skynet.endless() end
 
 ---Limits the memory of this service's VM. Above the limit, Lua raises `not enough memory`.
----@param bytes integer 0 and up; 0: no limit
+---@param bytes integer 0 or more; 0: no limit
 function skynet.memlimit(bytes) end
 
 ---Sets the function that answers the debug command `INFO`.
@@ -375,7 +375,7 @@ function skynet.genid() end
 ---@param ... any
 function skynet.error(...) end
 
----Traces this coroutine, and the calls that it makes, in the log from now on.
+---From now on, writes a trace of this coroutine and of its calls to the log.
 ---@param info? any added to the first line
 function skynet.trace(info) end
 

@@ -35,7 +35,8 @@ local function end_begin()
   M.session = nil
 end
 
--- `is_loading`: whether the file is running. `start_function`: the function that runs after the file, or nil.
+-- `is_loading`: whether the service's main function is running. `start_function`: the function that runs after the main
+-- function, or nil.
 local is_loading, start_function = false, nil
 
 local function check_loaded(f, problem)

@@ -87,7 +87,7 @@ end
 -- `setenv(key, value)`: sets a value for all services. Raises if the key already has a value.
 function M.setenv(key, value)
   check_key("setenv", key)
-  if get(key) ~= nil then error(("setenv: the key '%s' is set already"):format(tostring(key)), 2) end
+  if get(key) ~= nil then error(("setenv: the key '%s' is already set"):format(tostring(key)), 2) end
   ask("setenv", key, tostring(value))
 end
 

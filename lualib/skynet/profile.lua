@@ -29,7 +29,7 @@ end
 function M.start(co)
   if co == nil then co = coroutine.running() end
   check_coroutine("start", co)
-  if began[co] then error("start: this coroutine is measured already; stop comes first", 2) end
+  if began[co] then error("start: this coroutine is already being measured; call stop first", 2) end
   began[co] = now "start"
 end
 

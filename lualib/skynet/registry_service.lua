@@ -103,7 +103,7 @@ function S.getenv(key)
 end
 
 function S.setenv(key, value)
-  if values[key] ~= nil then error(("setenv: the key '%s' is set already"):format(tostring(key)), 0) end
+  if values[key] ~= nil then error(("setenv: the key '%s' is already set"):format(tostring(key)), 0) end
   values[key] = value
 end
 

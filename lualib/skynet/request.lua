@@ -22,7 +22,7 @@ local function add(self, one, call)
   if type(one) ~= "table" or one[1] == nil or one[2] == nil then
     error(("bad argument #1 to '%s' ({ address, protocol, … } expected)"):format(call), 3)
   end
-  if states[self] then error("add: the requests were sent already, by select", 3) end
+  if states[self] then error("add: select has already sent the requests", 3) end
   self[#self + 1] = one
 end
 

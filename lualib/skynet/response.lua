@@ -44,7 +44,7 @@ function M.response(packer)
   ltask.no_response()
   local function answer(ok, ...)
     if ok == "TEST" then return callers[answer] ~= nil and ltask.touch_service(from) end
-    if is_answered then error("response: this request was answered already", 2) end
+    if is_answered then error("response: this request has already been answered", 2) end
     local is_delivered = callers[answer] ~= nil and post_answer(from, session, as_string, packer, ok, ...)
     is_answered, callers[answer] = true, nil
     return is_delivered

@@ -126,7 +126,7 @@ end
 
 local function begin_wait(token, co, call)
   if sleeping[token] and task.is_waiting(token) then
-    error(call .. ": a coroutine sleeps or waits on this token already", 3)
+    error(call .. ": a coroutine is already sleeping or waiting on this token", 3)
   end
   if boot.trace then boot.trace.event "sleep" end
   sleeping[token] = co

@@ -41,7 +41,7 @@ local function new_tag()
   return (":%08x-%d"):format(ltask.self(), count)
 end
 
--- `trace([info])`: traces the running task, its coroutines, and its calls from now on.
+-- `trace([info])`: from now on, traces the running task, its coroutines and its calls.
 function M.trace(info)
   local task = this_task()
   if not task then error("trace: called where no coroutine of the service runs", 2) end

@@ -109,7 +109,7 @@ fn run_next(call: &mut Call<'_>) -> Result<Maybe<Pushing<Many<Vec<u8>>>>, Fault>
     Ok(Maybe(Some(run.pushing(Many(arguments)))))
 }
 
-/// Runs after a piece has returned or failed. If the piece has failed, its error message contains a traceback already.
+/// Runs after a piece has returned or failed. If the piece has failed, its error message already contains a traceback.
 fn after_piece(call: &mut Call<'_>, outcome: Outcome) -> Result<Maybe<Pushing<Many<Vec<u8>>>>, Fault> {
     if outcome.ok {
         return run_next(call);

@@ -234,7 +234,7 @@ extern "C" fn on_signal(number: c_int, information: *mut libc::siginfo_t, _: *mu
     RUNNING.fetch_sub(1, SeqCst);
 }
 
-/// Makes the other end of a pipe readable. A full pipe is readable already. The pipe is open, because its watcher
+/// Makes the other end of a pipe readable. A full pipe is already readable. The pipe is open, because its watcher
 /// closes it only while no handler runs.
 fn wake(pipe: RawFd) {
     let _ = adopt::borrowed(pipe, |pipe| rustix::io::write(pipe, b"!"));

@@ -22,7 +22,7 @@ impl Target<'_> {
     /// Registers the descriptor with a selector.
     ///
     /// # Errors
-    /// `EEXIST` if the descriptor is registered already, and other errors of the system.
+    /// `EEXIST` if the descriptor is already registered, and other errors of the system.
     pub(crate) fn join(self, selector: &Rc<Selector>, requested: u8, mode: Mode) -> io::Result<Rc<Registration>> {
         match self {
             Target::Own(source) => source.join(selector, requested, mode),
@@ -90,7 +90,7 @@ impl Source {
     /// Registers the source with a selector.
     ///
     /// # Errors
-    /// `EEXIST` if the source is registered already, and other errors of the system.
+    /// `EEXIST` if the source is already registered, and other errors of the system.
     pub(crate) fn join(
         self: &Rc<Self>, selector: &Rc<Selector>, requested: u8, mode: Mode,
     ) -> io::Result<Rc<Registration>> {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// The waker of a selector.
 pub(crate) struct Waker {
     inner: mio::Waker,
-    /// Whether the selector has not received the last wake yet.
+    /// Whether a wake is pending: the selector has not received it yet.
     pending: AtomicBool,
 }
 

@@ -51,7 +51,7 @@ impl Event {
     pub(crate) fn signal(&self) {
         let one = 1u64;
         let target = self.writer.as_ref().unwrap_or(&self.reader);
-        // A full counter or pipe is readable already.
+        // A full counter or pipe is already readable.
         let _ = rustix::io::write(target, &one.to_ne_bytes());
     }
 

@@ -87,7 +87,7 @@ pub(crate) fn end(system: &System, mut service: ServiceVm) {
 }
 
 /// Closes a service on behalf of root. If the service is running, returns nothing: the service dies after its slice,
-/// and then root gets a signal. Otherwise ends the service, unless it is dead already, and returns its unanswered
+/// and then root gets a signal. Otherwise ends the service, unless it is already dead, and returns its unanswered
 /// requests.
 pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
     let Some(slot) = system.registry.get(id) else { return Vec::new() };

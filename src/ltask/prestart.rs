@@ -44,7 +44,7 @@ impl Prestart {
     pub(crate) fn into_service(mut self, system: &System, id: ServiceId, label: &str) -> Result<ServiceVm, String> {
         let (mut service, end) = self.stop().ok_or("preinit: the thread has panicked")?;
         if end != SliceEnd::Yielded {
-            return Err(format!("preinit: the main function of {label} has ended already"));
+            return Err(format!("preinit: the main function of {label} has already ended"));
         }
         service.become_service(id);
         service.statistics.set_label(label);

@@ -28,7 +28,7 @@ pub(crate) struct Progress {
     target: Target,
     /// The last turn whose traceback was logged.
     reported: AtomicU64,
-    /// Incremented when the thread begins to wait, in a selector or for its event, and when it stops waiting. Odd while
+    /// Incremented when the thread starts waiting, in a selector or for its event, and when it stops waiting. Odd while
     /// the thread waits.
     waits: AtomicU64,
     /// The time of the watchdog's first sample of the running slice, in nanoseconds of the monotonic clock. The

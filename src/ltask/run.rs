@@ -74,7 +74,7 @@ pub(crate) fn make_exclusive(system: &System, id: u32) -> Result<(), String> {
     let event = Event::new().map_err(|error| format!("eventfd: {error}"))?;
     let service = slot.and_then(|slot| slot.mailbox.detach(id, event.clone()));
     let (Some(mut service), Some(slot)) = (service, slot) else {
-        return Err(format!("there is no service {id}, or it has a thread already"));
+        return Err(format!("there is no service {id}, or the service already has a thread"));
     };
     match service.event.clone() {
         // The VM took a descriptor before it became a service, and may have registered the descriptor with a selector.

@@ -231,8 +231,8 @@ impl Service {
     }
 
     /// Sets a timer: a RESPONSE with `session` reaches the service after `ticks` centiseconds. If `ticks` is 0 or less,
-    /// sets no timer: the response is posted at once, behind the messages that are in the mailbox. Returns the timer's
-    /// id; None if no timer was set.
+    /// does not set a timer: the response is posted at once, behind the messages that are in the mailbox. Returns the
+    /// timer's id; None if no timer was set.
     pub(crate) fn set_timer(&self, session: i64, ticks: i64) -> Option<u64> {
         if ticks <= 0 {
             let message = Message::without_payload(SYSTEM, self.id, session, kind::RESPONSE);

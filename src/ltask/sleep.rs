@@ -40,7 +40,7 @@ impl Sleepers {
         }
     }
 
-    /// Called after a service was queued for any worker. Wakes one worker, unless a worker is searching already or all
+    /// Called after a service was queued for any worker. Wakes one worker, unless a worker is already searching or all
     /// are awake.
     pub(crate) fn notify(&self) {
         fence(Ordering::SeqCst);
@@ -85,7 +85,7 @@ impl Sleepers {
         }
     }
 
-    /// Called by a worker that has run out of work and begins to search.
+    /// Called by a worker that has run out of work and starts to search.
     pub(crate) fn search(&self) {
         self.searching.fetch_add(1, Ordering::SeqCst);
     }

@@ -70,14 +70,14 @@ pub(crate) fn compiled(module: &str) -> Option<&'static [u8]> {
     Some(chunk)
 }
 
-/// Opens the embedded Lua file `name`, for an entry point.
+/// Loads the embedded Lua module `name`, for the module's entry point (`luaopen_…`).
 pub(crate) fn open_embedded(name: &'static str) -> Result<ChunkCall, Fault> {
     let file = embedded(name.as_bytes()).ok_or_else(|| Fault::message(NOT_BUILT_IN))?;
     Ok(Next::call(2, MODULE, 0).pushing((file.code(), name, file.file_name())))
 }
 
-/// Opens the embedded Lua file that `require` asks for, from precompiled code. Services use this, because a program may
-/// start thousands of them.
+/// Loads the embedded Lua module that was passed to `require`, from precompiled code. Services use this, because a
+/// program may start thousands of them.
 pub(crate) const OPEN_COMPILED: Function = Function::new(open_compiled);
 
 /// Opens the part of the standard debug library that this library uses, for programs that do not load that library. The

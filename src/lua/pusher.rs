@@ -148,7 +148,7 @@ impl Pusher<'_> {
             given |stack| { (0..=255).contains(&upvalues) && upvalues <= stack.count() } =
             |state| ffi::lua_pushcclosure(state, function, upvalues);
 
-        /// Concatenates the topmost `count` values, which are strings or numbers, to one string.
+        /// Concatenates the topmost `count` values, which are strings or numbers, into one string.
         pub(super) fn concatenate[mut](count: c_int), given |stack| { (1..=stack.count()).contains(&count) } =
             |state| ffi::lua_concat(state, count);
 

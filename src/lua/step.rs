@@ -141,7 +141,7 @@ where
             drop(call);
             match fault.returned() {
                 Ok(failure) => failure.push_results(to),
-                // The step may have acted on its arguments already, so it does not run again for a conversion.
+                // The step may already have acted on its arguments, so it does not run again for a conversion.
                 Err(fault) => fault.raise(&mut to),
             }
         }

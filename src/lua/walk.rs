@@ -40,8 +40,8 @@ pub(crate) enum Read<'w> {
     Other(Kind),
 }
 
-/// A walk for the step whose stack is `of`. When the guard is dropped, even because of a panic, it records in `of`
-/// whether the collector is stopped.
+/// A walk for the step whose stack is `of`. When the guard is dropped, including during a panic, it copies the
+/// walk's `collector_paused` to `of`.
 struct WalkGuard<'a> {
     walk: Walk,
     of: &'a mut Stack,

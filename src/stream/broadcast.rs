@@ -21,8 +21,8 @@ pub(crate) enum Delivery {
 impl Stream {
     /// Sends a message that other streams get as well, and queues the bytes that the system does not accept. If the
     /// queue is not empty, the message is appended to it, unless the queue would then exceed `most` bytes; each queued
-    /// message counts as a few bytes more than it has. `copy` keeps the shared copy of the message between the calls
-    /// for several streams.
+    /// message counts as its length plus `ITEM_COST` bytes. `copy` keeps the shared copy of the message between the
+    /// calls for several streams.
     pub(crate) fn broadcast(&mut self, data: &[u8], copy: &mut Option<Bytes>, most: usize) -> Delivery {
         if self.is_closed() || self.send_failed {
             return Delivery::Closed;

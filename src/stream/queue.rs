@@ -51,8 +51,8 @@ const SHARE_FROM: usize = 4096;
 pub(super) const FILE_BUDGET: u64 = 512 * 1024;
 /// The maximum capacity that an empty queue keeps, in bytes.
 const MAX_SPARE_CAPACITY: usize = 64 * 1024;
-/// The number of bytes that an item counts in addition to its data, so that the number of short items is limited as
-/// well.
+/// The number of bytes that an item counts as, in addition to its data, so that the number of short items is limited
+/// as well.
 const ITEM_COST: usize = 64;
 
 /// One connection's queue.

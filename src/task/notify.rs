@@ -15,8 +15,8 @@ pub(super) const MODULE: u8 = 0;
 pub(super) const ABANDON: u8 = 1;
 pub(super) const END: u8 = 2;
 
-/// The owner of tasks with sessions: a service. Its methods must not raise. They run outside the task, which has ended
-/// already.
+/// The owner of tasks with sessions: a service. Its methods must not raise. They run outside the task, which has
+/// already ended.
 pub(crate) trait Host {
     /// A task with a session has returned. `results` results are on the stack of its coroutine; they are dropped
     /// afterwards.

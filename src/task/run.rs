@@ -16,7 +16,7 @@ use std::rc::Rc;
 const MAX_DEPTH: u32 = 32;
 
 impl Tasks {
-    /// Queues a task that `acquire` has returned. Its function and `arguments` arguments are on its stack already.
+    /// Queues a task that `acquire` has returned. Its function and `arguments` arguments are already on its stack.
     pub(crate) fn enqueue(&self, id: TaskId, arguments: i32, tag: Tag) {
         let table = &mut *self.table.borrow_mut();
         table.begin(id, Phase::Ready { arguments }, tag, self.now.get());
@@ -52,8 +52,8 @@ impl Tasks {
         self.depth.get() < MAX_DEPTH
     }
 
-    /// Runs a task like `start`, and counts the nested calls. The function and `arguments` arguments are on the task's
-    /// stack already.
+    /// Runs a task like `start`, and counts the nested calls. The function and `arguments` arguments are already on the
+    /// task's stack.
     pub(crate) fn spawn(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, arguments: i32) {
         self.depth.set(self.depth.get() + 1);
         let front = self.begin(id, Tag::default());

@@ -211,7 +211,7 @@ impl TaskTable {
         self.enqueue_once(id, phase);
     }
 
-    /// Like `enqueue`, for a task that may be in the queue already.
+    /// Like `enqueue`, for a task that may already be in the queue.
     pub(super) fn enqueue_once(&mut self, id: TaskId, phase: Phase) {
         let was_queued = self.task(id).phase.is_queued();
         self.task_mut(id).phase = phase;

@@ -12,7 +12,7 @@ use std::rc::Rc;
 pub(crate) enum WaitError {
     /// The wait cannot reach the scheduler, see [`Tasks::refuse`].
     Unreachable,
-    /// A task waits on the token already.
+    /// A task is already waiting on the token.
     InUse,
     /// There is not enough memory.
     Fault(Fault),

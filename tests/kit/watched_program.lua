@@ -76,7 +76,9 @@ function Program:settled(count)
   while not self.watching or count and self.watching ~= count do
     local line = line_of(self)
     if not line or line:find "waiting for a change" then
-      error(("the supervisor watches %s files, not %s: %s"):format(self.watching or "no", count or "some", line), 2)
+      local watched, expected = self.watching or "an unknown number of", count or "any number"
+      error(("the program ended while the supervisor watched %s files (expected: %s); last line: %s"):format(watched,
+        expected, line), 2)
     end
   end
 end

@@ -257,7 +257,7 @@ function World:kill(th)
 end
 
 --- Closes a coroutine in the chain of a thread, and the coroutines inside it. The thread is queued first, unless it is
--- queued already, and the resume of the closed coroutine fails.
+-- already queued, and the resume of the closed coroutine fails.
 function World:close_waiting(th, co)
   local blocked = th.blocked
   self:block(th, "closed")

@@ -122,7 +122,7 @@ local function bind_and_listen(opening, opts)
   return ok, message, code
 end
 
--- Takes over a socket that is listening already. Sets the permissions and the backlog from the options.
+-- Takes over a socket that is already listening. Sets the permissions and the backlog from the options.
 local function resume(socket, path, opts)
   local ok, message, code = true, nil, nil
   if opts.mode and is_file(path) then ok, message, code = lio_socket.chmod(path, opts.mode) end
@@ -180,9 +180,9 @@ function M.install(driver)
   listener.install(driver)
 
   -- `listen(addr, port [, opts])` returns a listener, or `false, message, code`. `addr` is an IP address, a host name,
-  -- `"unix:/path"`, `"unix:@name"` for an abstract unix socket, or a `lio.socket` that listens already. For a unix
-  -- socket, `port` is nil. If `port` is 0, the system chooses it; see `listener:address()`. `opts`: `backlog` (1024),
-  -- `reuseport`, `v6only`, `mode` (permission bits of the unix socket).
+  -- `"unix:/path"`, `"unix:@name"` for an abstract unix socket, or a `lio.socket` that is already listening. For a
+  -- unix socket, `port` is nil. If `port` is 0, the system chooses it; see `listener:address()`. `opts`: `backlog`
+  -- (1024), `reuseport`, `v6only`, `mode` (permission bits of the unix socket).
   function net.listen(addr, port, opts)
     if type(addr) == "userdata" then return listen_on_socket(driver, addr, opts) end
     check_address("listen", addr, port)

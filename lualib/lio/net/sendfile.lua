@@ -44,7 +44,7 @@ function M.measure(source, offset, length)
   return length or available
 end
 
--- Sends a part of a file. `is_held`: whether the caller holds the connection already. Returns the same results as
+-- Sends a part of a file. `is_held`: whether the caller already holds the connection. Returns the same results as
 -- `sendfile`.
 local function send_part(queue, c, is_held, source, offset, length)
   local sent = 0

@@ -86,7 +86,7 @@ local function add_driver(loop, ltask)
 
   function loop.describe(token) return driver:describe(token) end
 
-  -- `loop.run(f, …)` returns the results of `f`. `run` only calls `f`, because the service is running already.
+  -- `loop.run(f, …)` returns the results of `f`. `run` only calls `f`, because the service is already running.
   function loop.run(f, ...) return f(...) end
 
   -- `loop.attach(descriptor, take)` returns two functions, idle and poll, like `attach` of `lio.loop`.

@@ -263,7 +263,7 @@ local function wait_for_first(...)
   return reap(ended)
 end
 
--- `thread.wait(t1, …)` waits until one of the threads ends. If several threads have ended already, uses the first of
+-- `thread.wait(t1, …)` waits until one of the threads ends. If several threads have already ended, uses the first of
 -- them in the list. Returns true and the thread's results; false and its error; false, "killed"; or nil, "already
 -- waited" if another task got the result, or the thread's parent has ended.
 function M.wait(t, ...)

@@ -46,7 +46,7 @@ local function run_end_hooks(exchange, req, res)
   end
 end
 
--- Frees the temporary files of the form and the file of the response, and calls the functions added by `res:on_end`.
+-- Deletes the form's temporary files, closes the response's file, and calls the functions added by `res:on_end`.
 local function clean_up(exchange, req, res)
   exchange.needs_cleanup = false
   if exchange.form then

@@ -81,7 +81,7 @@ end
 function Part:keep()
   check_open(self, "keep")
   if self.file then return self end
-  if self.complete or self.streamed then misuse.raise "part:keep: the part was read already" end
+  if self.complete or self.streamed then misuse.raise "part:keep: the part has already been read" end
   self.form:store(self)
   return self
 end

@@ -151,7 +151,7 @@ end
 -- CONNECT.
 function Request:take_over()
   local exchange = exchange_of(self)
-  if native.response_has_begun(self) then misuse.raise "req:take_over: the request is answered already" end
+  if native.response_has_begun(self) then misuse.raise "req:take_over: the request has already been answered" end
   exchange:send()
   exchange.taken_over = true
   return exchange.driver:register(native.detach(self))

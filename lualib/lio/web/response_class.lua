@@ -30,7 +30,7 @@ M.check_self = check_self
 function M.check_open(res, call, needs_lua)
   check_self(res, call)
   if native.record_effect(res.request, needs_lua) or res.framing then
-    misuse.raise(("res:%s: the response has begun already"):format(call))
+    misuse.raise(("res:%s: the response has already begun"):format(call))
   end
 end
 

@@ -115,7 +115,7 @@ local function check_session(id, call)
 end
 
 -- `tunnel:data(id, data)`: sends data from the tunnel to the server; an unknown `id` opens a session. Returns true when
--- the data is sent, or false and a message.
+-- the server has accepted the data, or false and a message.
 function Tunnel:data(id, data)
   check_session(id, "tunnel_data")
   if type(data) ~= "string" then

@@ -200,7 +200,7 @@ end
 function M.spawn_common(t)
   M.hold()
   local ok, id = pcall(M.spawn, t)
-  -- The service may have ended already.
+  -- The service may already have ended.
   local is_running = ok and labels[id]
   if is_running then is_common[id] = true else M.release() end
   if not ok then error(id, 0) end

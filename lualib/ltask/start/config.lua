@@ -96,7 +96,9 @@ local function read_bootstrap(t)
   end
   table.sort(names)
   for i, name in ipairs(names) do list[i] = read_named_service(name, t[name]) end
-  if #list == 0 then fail("bootstrap names no service; an example is bootstrap = { { name = \"main\" } }") end
+  if #list == 0 then
+    fail("bootstrap: the table contains no service; for example, bootstrap = { { name = \"main\" } }")
+  end
   return list
 end
 

@@ -197,7 +197,7 @@ impl Supervisor {
         let number = self.children[index].number;
         self.children[index].phase = Phase::Running;
         if number != self.newest {
-            // The next process is starting already, and will replace this one.
+            // The next process is already starting, and will replace this one.
             return;
         }
         // The previous process still has these sockets open, so it accepts the connections that are queued there.

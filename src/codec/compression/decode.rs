@@ -113,7 +113,7 @@ impl Decoder {
         &mut self.out
     }
 
-    /// Decodes a piece of the body. Appends to the output all data that can be decoded so far.
+    /// Decodes a piece of the body. Appends to the output all data that could be decoded so far.
     ///
     /// # Errors
     /// After an error, every further call with data returns the same error.

@@ -313,9 +313,9 @@ pub(crate) fn chunk(out: &mut Vec<u8>, data: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a complete plain-text response, for errors that no handler receives. The body is `message` and a line feed,
-/// if the status may have a body. Returns the offset in `out` at which the body starts; for HEAD the caller truncates
-/// `out` there.
+/// Appends a complete plain-text response, for errors that no handler receives. If a response with this status may have
+/// a body, the body is `message` and a line feed. Returns the offset in `out` at which the body starts; for HEAD the
+/// caller truncates `out` there.
 pub(crate) fn text_response(
     out: &mut Vec<u8>, status: u16, message: &str, persists: Persistence, now: &[u8; 29],
 ) -> usize {

@@ -67,8 +67,8 @@ impl Router {
     /// the normal form of paths ([`crate::codec::uri::normalize_path`]).
     ///
     /// # Errors
-    /// A message for the programmer, if the pattern is malformed, or exists already for the same method with the same
-    /// constraints.
+    /// A message for the programmer, if the pattern is malformed, or if a route with the same pattern, method and
+    /// constraints already exists.
     pub(crate) fn add(&mut self, method: &[u8], pattern: &str) -> Result<usize, String> {
         let parsed = pattern::parse(pattern)?;
         let shape = *self.by_segments.entry(parsed.segments.clone()).or_insert_with(|| {
@@ -84,7 +84,7 @@ impl Router {
                 b"" => "any method".into(),
                 method => String::from_utf8_lossy(method),
             };
-            return Err(format!("a route for {method} '{pattern}' exists already"));
+            return Err(format!("a route for {method} '{pattern}' already exists"));
         }
         let route = Route { method: method.into(), pattern: parsed };
         let id = self.routes.len();

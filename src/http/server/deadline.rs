@@ -136,7 +136,7 @@ impl<T: Transport> Server<T> {
         let available = self.read_buffer.bytes(slot, &connection.input).len();
         let received = handling.body.received() + available as u64;
         let earned = received as f64 / self.settings.body_rate * 1e9;
-        // A rate of 0 sets no limit.
+        // With a rate of 0 there is no limit.
         let earned = if earned.is_nan() { Time::MAX } else { earned as Time };
         let span = self.settings.body_time.saturating_add(earned);
         Some(since.saturating_add(span.saturating_sub(extras.waited)))

@@ -136,7 +136,7 @@ impl Anchors {
         true
     }
 
-    /// Pops the value on top of a stack of this VM and stores it in the table under `key`. The key must exist already,
+    /// Pops the value on top of a stack of this VM and stores it in the table under `key`. The key must already exist,
     /// so nothing is allocated.
     pub(super) fn set(&self, from: &mut State, key: i64) {
         match self.anchor_thread() {

@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering;
 pub(crate) enum Obstacle {
     /// Another library has resumed a coroutine.
     Foreign,
-    /// A coroutine is in a function that cannot yield. 0 is the running coroutine, 1 the coroutine that has resumed it,
-    /// and so on.
+    /// A coroutine is in a function that cannot yield. The number is the coroutine's depth: 0 is the running coroutine,
+    /// 1 is the coroutine that has resumed it, and so on.
     Unyieldable(u32),
 }
 
@@ -82,7 +82,7 @@ impl Threads {
 
     /// Calls `visit` with the innermost coroutine that a method of this type is resuming, if there is one. If
     /// `outwards` is true, also calls `visit` with the coroutines that are waiting for it in a program's `resume`. Only
-    /// for the signal handler and the hook of an interrupt, on the thread that runs the VM.
+    /// for the signal handler and the interrupt hook, on the thread that runs the VM.
     pub(in crate::lua) fn for_each_running(&self, outwards: bool, mut visit: impl FnMut(*mut lua_State)) {
         let running = self.running.load(Ordering::Relaxed);
         if !running.is_null() {

@@ -28,7 +28,7 @@ where
 }
 
 fn already_answered() -> Fault {
-    Fault::message("the request is answered already")
+    Fault::message("the request has already been answered")
 }
 
 /// `request.record_effect(req [, needs_lua])`: records that the handler changes the response. If `needs_lua` is true,

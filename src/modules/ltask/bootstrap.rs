@@ -94,7 +94,7 @@ fn system(call: &mut Call<'_>) -> Result<Arc<System>, Fault> {
 fn init<E: Environment>(call: &mut Call<'_>) -> Result<(), Fault> {
     let current = call.shared::<CurrentSystem>()?;
     if current.0.borrow().is_some() {
-        return Err(Fault::message("init: there is a system already; see bootstrap.deinit"));
+        return Err(Fault::message("init: a system already exists; call bootstrap.deinit first"));
     }
     let system = System::new(config::read(call)?, E::PREPARATION).map_err(Fault::message)?;
     crash::install(&system).map_err(Fault::message)?;
@@ -191,7 +191,7 @@ fn new_thread(call: &mut Call<'_>) -> Result<(), Fault> {
     let id = service_id(call, 1)?;
     let (system, running) = owned_system(call)?;
     if running {
-        return Err(Fault::message("new_thread: the system runs already"));
+        return Err(Fault::message("new_thread: the system is already running"));
     }
     run::make_exclusive(&system, id).map_err(Fault::message)
 }
@@ -276,7 +276,7 @@ fn run_system(call: &mut Call<'_>) -> Result<Either<i64, Light>, Fault> {
     let at_once = call.count() > 0;
     let (system, running) = owned_system(call)?;
     if running || system.is_quitting() {
-        return Err(Fault::message("run: the system runs already, or has ended"));
+        return Err(Fault::message("run: the system is already running or has ended"));
     }
     call.shared::<CurrentSystem>()?.set_running(true);
     run::start(&system);

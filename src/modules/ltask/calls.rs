@@ -143,7 +143,7 @@ fn begin_wait(
     match tasks.wait_on_path(call, path, Token::Session(session), reason) {
         Ok(()) => Ok(()),
         Err(WaitError::Fault(fault)) => Err(fault),
-        Err(_) => Err(Fault::message("another coroutine waits for this session already")),
+        Err(_) => Err(Fault::message("another coroutine is already waiting for this session")),
     }
 }
 

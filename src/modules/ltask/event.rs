@@ -30,7 +30,7 @@ fn open(service: &mut Service) -> Result<Arc<Event>, Fault> {
 pub(super) fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>), Fault> {
     let service = service(call)?;
     if service.has_descriptor {
-        return Err(Fault::message("eventinit: this service has its descriptor already"));
+        return Err(Fault::message("eventinit: this service already has a descriptor"));
     }
     let exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
     let event = if exclusive { service.event.clone() } else { Some(open(service)?) };

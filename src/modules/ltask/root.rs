@@ -23,7 +23,7 @@ fn root_system(call: &mut Call<'_>) -> Result<Arc<System>, Fault> {
     let service = service(call)?;
     match service.id {
         ROOT => Ok(service.system().clone()),
-        _ => Err(Fault::message("only root may do this")),
+        _ => Err(Fault::message("ltask.root: only root may use this module")),
     }
 }
 

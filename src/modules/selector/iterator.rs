@@ -84,7 +84,7 @@ pub(super) const NOTHING_TO_WAIT_FOR: &str = "no open sockets to check and no ti
 type WaitResult = Either<Argument, (Argument, Nil, Nil, Argument)>;
 
 /// `for udata, events in sel:wait([timeout]) do`: blocks until a registration is ready, `timeout` seconds have passed
-/// (fractions allowed; absent or negative: no timeout; 0: poll), or the waker fires. Then it yields each ready
+/// (may be fractional; absent or negative: no timeout; 0: poll), or the waker fires. Then it yields each ready
 /// registration once, with its ready bits.
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| wait(call, Unit::Seconds));
 

@@ -1,7 +1,7 @@
 //! `recv` of a connection, and `try_recv`, which does not wait.
 //!
 //! Invariant: `Stream::holders` records which tasks hold the stream. The reader is `Native` from the time when a `recv`
-//! of this file begins to wait until the `recv` ends; the token of its wait is the stream itself.
+//! of this file starts waiting until the `recv` ends; the token of its wait is the stream itself.
 
 use super::connection::{self, Connection};
 use super::failure::{Cause, Code, Failed};

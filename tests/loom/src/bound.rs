@@ -20,7 +20,7 @@ fn full(capacity: usize, senders: u32, each: u32, most: usize) {
         assert_eq!(thread.join().unwrap(), each, "all messages were accepted");
     }
     let level = fixture.mailbox.statistics();
-    assert!(level.peak <= capacity, "{level:?} is over {capacity}");
+    assert!(level.peak <= capacity, "the peak exceeds the capacity {capacity}: {level:?}");
     fixture.assert_idle(count);
 }
 

@@ -1,5 +1,5 @@
 -- Requests of `lio.net.remote` to the service that has the loop. If the service has died, a request fails with "dead".
--- If the service detects misuse, the request raises here.
+-- If the service detects misuse, the request raises in the calling service.
 
 local ltask = require "ltask"
 local misuse = require "lio.misuse"

@@ -1,10 +1,10 @@
 -- `send` of the connections of `lio.net.remote`. The caller has checked the first argument.
 --
 -- This VM sends messages directly, through the connection's shared writer, as long as the system accepts them. Other
--- messages are collected, and one request sends the messages of several tasks together. A file that is open here is
--- also a message, and is sent in pieces. Invariant: at most one `remote_send` request is in progress; a separate task
--- sends it (`sending`). `writer` is nil before the first `remote_send`. It becomes false when a request of another kind
--- sends bytes or shuts down the connection; from then on, all bytes are sent in requests, in order.
+-- messages are collected, and one request sends the messages of several tasks together. A file that the calling service
+-- has opened is also a message, and is sent in pieces. Invariant: at most one `remote_send` request is in progress; a
+-- separate task sends it (`sending`). `writer` is nil before the first `remote_send`. It becomes false when a request
+-- of another kind sends bytes or shuts down the connection; from then on, all bytes are sent in requests, in order.
 
 local failure <const> = require("lio.net.remote.request").failure
 local ltask = require "ltask"

@@ -68,7 +68,8 @@ local function send_waiting(c)
   return send(c)
 end
 
--- If `file` is a path, the service of the connection sends the file. An open file is read here, and sent in pieces.
+-- If `file` is a path, the service of the connection sends the file. If `file` is an open file, the calling service
+-- reads it and sends it in pieces.
 function M.sendfile(c, file, offset, length)
   check("sendfile", c, Connection, "connection")
   offset, length = files.check(offset, length)

@@ -1,9 +1,11 @@
--- The services that own handles here, and the things that must end when such a service dies. Part of lio/net/requests.
+-- The services that own handles of this service, and the things that must end when such an owner dies. Part of
+-- lio/net/requests.
 --
 -- To detect an owner's death, this service sends it a request that is never answered: the request fails when the owner
 -- dies. Our service library provides such a request in every service; for another library, `lio.net.remote` adds one to
 -- the services that use it. If an owner does not have such a request, the request is sent again every second while the
--- owner has things here. Invariant: nothing is registered for an owner that is known to be dead.
+-- owner has handles or other things in this service. Invariant: nothing is registered for an owner that is known to be
+-- dead.
 
 local INTERVAL <const> = 100 -- centiseconds
 
@@ -16,8 +18,8 @@ Owners.__index = Owners
 local Owner = {}
 Owner.__index = Owner
 
--- `new(ltask)` returns an empty table of owners. Its field `tasks` is the set of the coroutines in `run_internal`; the
--- field `count` of the set is their number.
+-- `new(ltask)` returns an empty table of owners. `tasks` contains the coroutines that are running `run_internal` as
+-- keys; `tasks.count` is the number of these coroutines.
 function M.new(ltask)
   return setmetatable({ ltask = ltask, by_id = {}, tasks = { count = 0 } }, Owners)
 end
