@@ -62,12 +62,9 @@ local function declare(app, prefix, chain)
   local patterns = { prefix .. "/*" .. REST }
   if prefix ~= "" then patterns[2] = prefix end
   for _, pattern in ipairs(patterns) do
-    local ok, id = pcall(below.routes.add, below.routes, "", pattern)
-    if ok then
-      below.chains[id] = chain
-    elseif not id:find "already$" then
-      misuse.raise("app:mount: " .. id)
-    end
+    local ok, id = pcall(below.routes.id, below.routes, "", pattern)
+    if not ok then misuse.raise("app:mount: " .. id) end
+    if not id then below.chains[below.routes:add("", pattern)] = chain end
   end
   for _, mount in ipairs(app.mounted_in) do
     declare(mount.outer, mount.prefix .. prefix, { mount, table.unpack(chain) })

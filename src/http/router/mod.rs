@@ -71,21 +71,18 @@ impl Router {
     /// constraints already exists.
     pub(crate) fn add(&mut self, method: &[u8], pattern: &str) -> Result<usize, String> {
         let parsed = pattern::parse(pattern)?;
-        let shape = *self.by_segments.entry(parsed.segments.clone()).or_insert_with(|| {
-            self.tree.insert(&parsed.segments, self.shapes.len());
-            self.shapes.push(Vec::new());
-            self.shapes.len() - 1
-        });
-        let is_duplicate = self.shapes[shape].iter().any(|candidate| {
-            *candidate.method == *method && self.routes[candidate.route].pattern.constraints == parsed.constraints
-        });
-        if is_duplicate {
+        if self.position(method, &parsed).is_some() {
             let method = match method {
                 b"" => "any method".into(),
                 method => String::from_utf8_lossy(method),
             };
             return Err(format!("a route for {method} '{pattern}' already exists"));
         }
+        let shape = *self.by_segments.entry(parsed.segments.clone()).or_insert_with(|| {
+            self.tree.insert(&parsed.segments, self.shapes.len());
+            self.shapes.push(Vec::new());
+            self.shapes.len() - 1
+        });
         let route = Route { method: method.into(), pattern: parsed };
         let id = self.routes.len();
         self.shapes[shape].push(Candidate {
@@ -96,6 +93,23 @@ impl Router {
         });
         self.routes.push(route);
         Ok(id)
+    }
+
+    /// Returns the number of the route with this pattern, method and constraints, or `None` if there is none. The names
+    /// of parameters are not compared.
+    ///
+    /// # Errors
+    /// A message for the programmer, if the pattern is malformed.
+    pub(crate) fn number_of(&self, method: &[u8], pattern: &str) -> Result<Option<usize>, String> {
+        Ok(self.position(method, &pattern::parse(pattern)?))
+    }
+
+    fn position(&self, method: &[u8], pattern: &Pattern) -> Option<usize> {
+        let shape = *self.by_segments.get(&pattern.segments)?;
+        let is_same = |candidate: &&Candidate| {
+            *candidate.method == *method && self.routes[candidate.route].pattern.constraints == pattern.constraints
+        };
+        self.shapes[shape].iter().find(is_same).map(|candidate| candidate.route)
     }
 
     /// Returns the route with this number, as returned by [`Router::add`].

@@ -54,6 +54,11 @@ impl Routes {
         RouteId::of(index).ok_or_else(|| "too many routes".to_string())
     }
 
+    /// Returns the id of the route that [`Routes::add`] added for this pattern and method, or `None` if there is none.
+    pub(crate) fn id_of(&self, method: &[u8], pattern: &str) -> Result<Option<RouteId>, String> {
+        Ok(self.router.number_of(method, pattern)?.and_then(RouteId::of))
+    }
+
     /// Returns the route for a request, if it can be determined without testing constraints. A route for the request's
     /// method precedes a route for any method; HEAD falls back to GET.
     #[inline]

@@ -189,6 +189,11 @@ fn a_duplicate_route_is_refused() {
     router.add(b"", "/u/:id").unwrap();
     assert!(router.add(b"", "/u/:id").unwrap_err().contains("any method"));
     assert_eq!(router.add(b"GET", "/u/:id<%d+>").unwrap(), 4);
+    assert_eq!(router.number_of(b"GET", "/u/:name"), Ok(Some(0)));
+    assert_eq!(router.number_of(b"GET", "/u/:name<%d+>"), Ok(Some(4)));
+    assert_eq!(router.number_of(b"PUT", "/u/:id"), Ok(None));
+    assert_eq!(router.number_of(b"GET", "/u"), Ok(None));
+    assert!(router.number_of(b"GET", "/u/:").is_err());
 }
 
 #[test]

@@ -13,19 +13,28 @@ pub(crate) struct AppRoutes(pub(crate) Rc<RefCell<Routes>>);
 impl Object for AppRoutes {
     const NAME: &'static str = "lio.http.routes";
     const METHODS: FunctionTable =
-        functions! { add, method, constraints, set_argument_count, add_middleware: ADD_MIDDLEWARE };
+        functions! { add, id, method, constraints, set_argument_count, add_middleware: ADD_MIDDLEWARE };
 }
 
 /// `http.routes()`: returns an empty table of routes.
 pub(crate) const NEW: Function = Function::new(|_: &mut Call<'_>| Ok::<_, Fault>(New::of(AppRoutes::default())));
 
 /// `routes:add(method, pattern)`: adds a route and returns its id. If `method` is `""`, the route matches any method.
-/// Raises if the pattern is malformed.
+/// Raises if the pattern is malformed, or if a route with this method and pattern already exists.
 fn add(call: &mut Call<'_>) -> Result<i64, Fault> {
     let routes = call.object::<AppRoutes>(1)?;
     let (method, pattern) = (call.bytes(2)?, call.utf8(3)?);
     let added = routes.0.borrow_mut().add(method, pattern);
     added.map(RouteId::number).map_err(Fault::message)
+}
+
+/// `routes:id(method, pattern)`: returns the id of the route with this method and pattern, or nil if there is none. The
+/// names of parameters are not compared. Raises if the pattern is malformed.
+fn id(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
+    let routes = call.object::<AppRoutes>(1)?;
+    let (method, pattern) = (call.bytes(2)?, call.utf8(3)?);
+    let found = routes.0.borrow().id_of(method, pattern);
+    found.map(|id| id.map(RouteId::number)).map_err(Fault::message)
 }
 
 /// Returns the routes, and the id at argument 2.
