@@ -68,7 +68,7 @@ pub(crate) fn unix(path: &[u8]) -> Result<SockAddr, Refusal> {
     Err(Refusal::Word("endpoint", message, code))
 }
 
-/// Converts an address of rustix; `None` for a family that lio does not support.
+/// Converts a rustix address; `None` for a family that lio does not support.
 pub(super) fn from_rustix(address: SocketAddrAny) -> Option<SockAddr> {
     if let Ok(address) = SocketAddr::try_from(address.clone()) {
         return Some(address.into());

@@ -130,8 +130,8 @@ impl<T: Transport> Server<T> {
         self.set_wait_deadline(slot);
     }
 
-    /// Advances a connection that has no handler now until there is a request, or until the connection must wait or
-    /// closes.
+    /// Advances a connection whose handler is not running, until there is a request, or until the connection must wait
+    /// or closes.
     #[inline]
     fn advance(&mut self, slot: usize, clock: Clock) -> Option<Work> {
         loop {
