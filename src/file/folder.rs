@@ -1,6 +1,6 @@
 //! A folder that is served.
 //!
-//! A [`Folder`] keeps a descriptor of the folder, so that opening a file below it is one system call. At most once a
+//! A [`Folder`] keeps a descriptor of the folder, so that opening a file below it takes one system call. At most once a
 //! second, an access checks whether the path still leads to the same folder, to detect a deployment that replaces a
 //! link.
 

@@ -97,7 +97,7 @@ pub(crate) struct Parts {
     pub(crate) name: Vec<u8>,
     /// The port of an IP address.
     pub(crate) port: Option<u16>,
-    /// For a unix address `"path"`, `"abstract"` (the name begins with NUL) or `"unnamed"`; otherwise empty.
+    /// For a unix address: `"path"`, `"abstract"` (the name begins with NUL) or `"unnamed"`; otherwise empty.
     pub(crate) kind: &'static str,
     pub(crate) family: &'static str,
 }

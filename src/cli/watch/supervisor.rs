@@ -167,7 +167,7 @@ impl Supervisor {
                 continue;
             }
             if child.is_ending() {
-                report("a process does not end, killing it");
+                report("a process did not end in time; killing it");
                 child.signal(Signal::KILL);
                 child.phase = Phase::Ending(now + DRAIN_TIME);
             } else {
@@ -362,14 +362,14 @@ impl Supervisor {
         self.reported_files = 0;
         if self.children.iter().any(|other| !other.is_ending()) {
             self.sockets.return_to_previous(child.number);
-            report(format_args!("{} {what}; the previous one continues", self.name));
+            report(format_args!("{} {what}; the previous process continues", self.name));
         } else {
             report(format_args!("{} {what}; waiting for a change", self.name));
         }
     }
 
-    /// Handles a signal. SIGHUP restarts the script, unless the controlling terminal was closed; otherwise the signal
-    /// ends the script.
+    /// Handles a signal. SIGHUP restarts the script. Every other signal, and SIGHUP after the controlling terminal was
+    /// closed, ends the script.
     fn handle_signal(&mut self, signal: Signal, from_terminal: bool) {
         if signal == Signal::HUP && (!self.had_terminal || has_terminal()) {
             if !self.ending {

@@ -56,7 +56,7 @@ impl<T: Transport> Server<T> {
                 Parsed::More
             }
             Err(reject) => {
-                // The previous request's announcement no longer applies: the client may send further requests.
+                // The client may still be sending, even if it announced that the previous request was its last.
                 connection.client = Client::MaySend;
                 connection.state = State::Idle;
                 Parsed::Refused(reject)

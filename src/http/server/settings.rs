@@ -5,7 +5,7 @@ use crate::codec::http1::head::Limits;
 /// A duration in nanoseconds.
 pub(crate) type Span = u64;
 
-/// A time of a monotonic clock, in nanoseconds.
+/// A time on a monotonic clock, in nanoseconds.
 pub(crate) type Time = u64;
 
 /// The current time.

@@ -37,7 +37,7 @@ pub(crate) enum ResumeReason {
     Writable,
     /// The peer has closed its sending side.
     PeerEnded,
-    /// The body has arrived too slowly.
+    /// The body is arriving too slowly.
     ReadTimeOut,
     /// The peer has received nothing for too long.
     WriteTimeOut,
