@@ -2,7 +2,7 @@
 //!
 //! lio is used in three ways: as the `lio` executable, which has Lua built in; as a shared object that the stock
 //! interpreter loads with `require "lio"`; and as this crate, in Rust programs that embed Lua with [mlua]. The Lua API
-//! is the same in all three cases; the repository's `docs/` describe it. A Rust program calls one function,
+//! is the same in all three cases; `docs/` in the repository describes it. A Rust program calls one function,
 //! [`install`]:
 //!
 //! ```no_run

@@ -426,7 +426,7 @@ end)
 t.test("unpack accepts a string, and raises an error if the string is truncated", function()
   t.eq(unpack "\x83abc", "abc")
   t.eq({ unpack "\x11\x12\x83abc" }, { 1, 2, "abc" })
-  t.raises("cannot unpack: the bytes are cut off", function() unpack "\x84abc" end)
+  t.raises("cannot unpack: the data is truncated", function() unpack "\x84abc" end)
   t.raises("cannot unpack: unknown tag", function() unpack "\xff" end)
 end)
 
@@ -464,7 +464,7 @@ t.test("unpack of a string refuses pointers and functions at every position", fu
   } do
     local block, length = case[2]()
     local text = core_bytes(block, length)
-    t.raises("cannot unpack: a string cannot contain a " .. case[1] .. "; a message by pointer and size can",
+    t.raises("cannot unpack: a string cannot contain a " .. case[1] .. "; pass the message by pointer and size",
       function() unpack(text) end)
     t.eq(select("#", unpack(block, length)) > 0, true)
     remove(block, length)
@@ -506,7 +506,7 @@ end)
 t.test("nested arrays are allocated for at most as many entries in total as the string has bytes", function()
   local function claim(count) return "\xcd\x80" .. string.pack("=I4", count) end
   local function growth(text)
-    t.raises("cannot unpack: the bytes are cut off", unpack, text)
+    t.raises("cannot unpack: the data is truncated", unpack, text)
     return allocated(pcall, unpack, text)
   end
   local tail = ("\xc0"):rep(499999) .. "\xcd"

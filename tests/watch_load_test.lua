@@ -126,7 +126,7 @@ t.test("if the port of a changed script is in use, the script fails, and the pre
   p:settled()
   p:write("server.lua", kit.server('"none"', "", "127.0.0.1:" .. theirs))
   p:expect "cannot listen on 127.0.0.1:%d+: .*in use"
-  p:expect "the previous one continues$"
+  p:expect "the previous process continues$"
   t.eq(kit.get(port), "version 1")
   taken:close()
 end)

@@ -110,11 +110,11 @@ t.test("if a changed script cannot be loaded, the previous process continues unt
   p:settled()
   p:write("server.lua", "this is not Lua")
   p:expect "server.lua:1: syntax error near 'is'"
-  p:expect "server.lua has ended with exit code 1; the previous one continues$"
+  p:expect "server.lua has ended with exit code 1; the previous process continues$"
   t.eq(kit.get(port), "one")
   p:write("server.lua", kit.server('"two"', 'error "on purpose"'))
   p:expect "on purpose"
-  p:expect "the previous one continues$"
+  p:expect "the previous process continues$"
   t.eq(kit.get(port), "one")
   p:write("server.lua", kit.server '"three"')
   t.eq(p:serving(), port)

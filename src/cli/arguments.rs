@@ -16,7 +16,7 @@ usage: lio [options] [script [args]]
   script    run this Lua file; `arg` and `...` hold its arguments
   -         run standard input
   serve DIR serve a folder's files over HTTP; 'lio serve --help' shows the options
-  -e CODE   run CODE, may be repeated; a script given as well runs after it
+  -e CODE   run CODE, may be repeated; the script, if any, runs afterwards
   --service run the script inside the scheduler, in a service that owns a loop
   --watch   run the script, and restart it when a file that it has loaded changes
   -v        show the versions
@@ -50,16 +50,17 @@ pub(super) enum RunMode {
     Serve,
 }
 
-/// The option with which a supervisor starts a program. It precedes all other options and is hidden from scripts.
+/// The option that a supervisor passes to the program that it starts. It precedes all other options and is hidden from
+/// scripts.
 const SUPERVISED: &str = "--supervised=";
 
-/// Returns the option with which this process starts a program: it contains the program's end of a socket pair, and
-/// this process's ID.
+/// Returns the option that this process passes to a program: it contains the program's end of a socket pair, and this
+/// process's ID.
 pub(super) fn supervised(socket: RawFd) -> OsString {
     format!("{SUPERVISED}{socket},{}", std::process::id()).into()
 }
 
-/// Parses the option that [`supervised`] returns.
+/// Parses the option that [`supervised`] returns; `None` for any other argument.
 fn supervisor(option: &CStr) -> Option<(RawFd, Pid)> {
     let value = option.to_str().ok()?.strip_prefix(SUPERVISED)?;
     let (socket, process) = value.split_once(',')?;

@@ -1,8 +1,8 @@
 //! The `lio` executable: a Lua interpreter with all modules built in.
 //!
-//! Options and exit codes follow the stock `lua` program. The exit code is 0 if the script ends without an error, or
-//! the argument of `os.exit`. If the script fails, its error message and a traceback are written to standard error, and
-//! the exit code is 1.
+//! Options and exit codes follow the stock `lua` program. The exit code is 0 if the script ends without an error. If
+//! the script calls `os.exit`, the argument determines the exit code. If the script fails, its error message and a
+//! traceback are written to standard error, and the exit code is 1.
 //!
 //! | file | topic |
 //! |---|---|

@@ -4,7 +4,8 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Writes a line to standard output. Returns the exit code, which reports a failure, such as a full disk.
+/// Writes a line to standard output. Returns `ExitCode::FAILURE` if it cannot be written, for example because the disk
+/// is full.
 pub(super) fn print(line: impl Display) -> ExitCode {
     let mut out = std::io::stdout();
     match writeln!(out, "{line}").and_then(|()| out.flush()) {

@@ -1,5 +1,5 @@
-//! Decoded names and values of queries, forms and route parameters, stored in one buffer. In queries and forms
-//! `+` is a space; in route parameters it is a plus.
+//! Decoded names and values of queries, forms and route parameters, stored in one buffer. In queries and forms `+` is a
+//! space; in route parameters it is a plus sign.
 
 use super::uri;
 

@@ -39,8 +39,8 @@ pub(crate) fn with_charset(media_type: &str) -> String {
     format!("{media_type}{charset}")
 }
 
-/// Returns the media type for a frequent extension in lower case, as `mime_guess` lists it, without a search in its
-/// table.
+/// Returns the media type for a common extension in lower case, without searching the table of `mime_guess`; `None` for
+/// any other extension. The result equals the type in that table.
 fn common(extension: &[u8]) -> Option<&'static str> {
     Some(match extension {
         b"avif" => "image/avif",

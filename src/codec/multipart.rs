@@ -89,7 +89,7 @@ pub(crate) struct Multipart {
     limits: Limits,
     /// Searches for the delimiter: CRLF, two dashes and the boundary.
     delimiter: Finder<'static>,
-    /// The buffered bytes. The bytes from offset `start` on are not processed yet.
+    /// The buffered bytes. The bytes from offset `start` on have not been processed yet.
     buffer: Vec<u8>,
     start: usize,
     part: Part,
@@ -181,7 +181,7 @@ impl Multipart {
         }
     }
 
-    /// The bytes that are not processed yet.
+    /// The bytes that have not been processed yet.
     fn rest(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
@@ -233,7 +233,7 @@ impl Multipart {
         None
     }
 
-    /// Consumes the next element of the line that a boundary has started. Returns false if more bytes are needed.
+    /// Consumes the next element of a boundary line, after the boundary itself. Returns false if more bytes are needed.
     fn boundary_line(&mut self) -> Result<bool, Reject> {
         let rest = self.rest();
         let (state, used) = match (self.state, rest) {

@@ -1,7 +1,8 @@
 //! Percent-encoding, query strings and path normalisation (RFC 3986 sections 2 and 6.2.2).
 //!
 //! Used by the HTTP server, the router and the Lua library. Invariant: decoding is exact. An escape is `%` and two
-//! hexadecimal digits; any other `%` is an error and is never copied. `+` is a space only if the caller says so.
+//! hexadecimal digits; any other `%` is an error and is never copied. `+` is decoded to a space only if the caller
+//! requests this.
 
 /// A `%` without two hexadecimal digits after it. In the path of a request, it is refused with 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,8 @@ pub(crate) fn monotonic() -> f64 {
     monotonic_nanos() as f64 / 1e9
 }
 
-/// Returns the number of seconds since the Unix epoch, from a fast clock that advances a few hundred times a second.
+/// Returns the number of seconds since the Unix epoch. On Linux, uses a fast clock that advances a few hundred times a
+/// second.
 pub(crate) fn unix_seconds() -> u64 {
     #[cfg(target_os = "linux")]
     const CLOCK: ClockId = ClockId::RealtimeCoarse;

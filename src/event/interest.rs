@@ -11,7 +11,7 @@ pub(crate) const HANG_UP: u8 = 8;
 /// An error is pending.
 pub(crate) const ERROR: u8 = 16;
 
-/// How often a condition is delivered.
+/// How often an event is delivered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// At each wait while the condition persists, as select(2) does.

@@ -21,7 +21,7 @@
 //! the condition again if it persists. After a short read, a descriptor that is read-closed or has an error stays
 //! ready.
 //!
-//! This folder does not use Lua, sockets or streams.
+//! This folder does not depend on Lua, or on the folders `socket` and `stream`.
 
 pub(crate) mod adopt;
 pub(crate) mod clock;

@@ -111,7 +111,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Watches the signals of a set, which must not be empty. The default actions of these signals are disabled.
+    /// Watches the signals of a set, which must not be empty. The default actions of these signals are disabled. Fails
+    /// with `EMFILE` if there are already [`MAX_WATCHERS`] watchers.
     pub(crate) fn open(wanted: Set, purpose: Purpose) -> io::Result<Signals> {
         let (writer, reader) = mio::unix::pipe::new()?;
         let mut dispositions = dispositions();

@@ -16,7 +16,7 @@ const NEVER: u64 = u64::MAX;
 pub(crate) type Id = u64;
 
 struct Timer {
-    /// Nanoseconds of the monotonic clock, or `NEVER`.
+    /// Nanoseconds on the monotonic clock, or `NEVER`.
     due: u64,
     /// The order in which timers were set, for timers with the same due time.
     order: u64,

@@ -1,9 +1,9 @@
 //! Paths that must not leave a folder, even if they contain `..`, links or special bytes.
 //!
 //! First [`check`] examines the text of the path. Then the kernel resolves the path below the folder's descriptor
-//! (openat2(2) with RESOLVE_BENEATH), so no other process can replace a link in between. If the kernel does not support
-//! this, the path is resolved by name, and its target must be inside the folder. Links that stay inside the folder are
-//! followed in both cases.
+//! (openat2(2) with RESOLVE_BENEATH), so no other process can replace a link in the meantime. If the kernel does not
+//! support this, the path is resolved by name, and its target must be inside the folder. Links that stay inside the
+//! folder are followed in both cases.
 
 use super::Refusal;
 use rustix::fs::{self, Mode, OFlags};

@@ -1,6 +1,6 @@
 //! A folder that is served.
 //!
-//! A [`Folder`] keeps a descriptor of the folder, so that opening a file below it is one system call. At most once a
+//! A [`Folder`] keeps a descriptor of the folder, so that opening a file below it takes one system call. At most once a
 //! second, an access checks whether the path still leads to the same folder, to detect a deployment that replaces a
 //! link.
 
@@ -134,7 +134,7 @@ impl Folder {
     }
 
     /// Returns the metadata of the file or directory that the link `name` in the directory `path` leads to; `None` if
-    /// it is outside the folder.
+    /// the target is outside the folder, does not exist, or is neither a file nor a directory.
     fn link_target(&mut self, path: &[u8], name: &[u8]) -> Option<Metadata> {
         let mut full = path.to_vec();
         if !full.is_empty() && !full.ends_with(b"/") {

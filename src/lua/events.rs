@@ -268,7 +268,7 @@ impl<E: Decoder> Builder<'_, E> {
             self.to.push_element(self.base, name);
         }
         if !self.has_names || self.to.kind(self.to.count()) != Kind::Table {
-            self.fail("reference to nothing");
+            self.fail("reference to an unknown table");
         }
     }
 

@@ -68,7 +68,7 @@ pub(crate) fn unix(path: &[u8]) -> Result<SockAddr, Refusal> {
     Err(Refusal::Word("endpoint", message, code))
 }
 
-/// Converts an address of rustix; `None` for a family that lio does not support.
+/// Converts a rustix address; `None` for a family that lio does not support.
 pub(super) fn from_rustix(address: SocketAddrAny) -> Option<SockAddr> {
     if let Ok(address) = SocketAddr::try_from(address.clone()) {
         return Some(address.into());
@@ -97,7 +97,7 @@ pub(crate) struct Parts {
     pub(crate) name: Vec<u8>,
     /// The port of an IP address.
     pub(crate) port: Option<u16>,
-    /// For a unix address `"path"`, `"abstract"` (the name begins with NUL) or `"unnamed"`; otherwise empty.
+    /// For a unix address: `"path"`, `"abstract"` (the name begins with NUL) or `"unnamed"`; otherwise empty.
     pub(crate) kind: &'static str,
     pub(crate) family: &'static str,
 }

@@ -15,7 +15,7 @@ pub(crate) fn identity(number: RawFd) -> io::Result<u64> {
 }
 
 /// Returns another descriptor of the socket with the descriptor `number`, if this socket still has the identity
-/// `wanted`.
+/// `wanted`; otherwise fails with `ENOTSOCK`.
 pub(crate) fn open(number: RawFd, wanted: u64) -> io::Result<OwnedFd> {
     let copy = adopt::borrowed(number, |socket| socket.try_clone_to_owned())??;
     if identity_of(&copy)? == wanted { Ok(copy) } else { Err(Errno::NOTSOCK.into()) }

@@ -331,7 +331,7 @@ impl Drop for Socket {
     }
 }
 
-/// Makes a socket that other code created non-blocking and close-on-exec. Returns its protocol and phase.
+/// Sets a socket that was created by other code to non-blocking and close-on-exec. Returns its protocol and phase.
 fn prepare_foreign(socket: &socket2::Socket) -> io::Result<(Protocol, Phase)> {
     let kind = socket.r#type()?;
     let protocol = Protocol::of(socket.local_addr()?.domain(), kind);
@@ -347,7 +347,7 @@ fn prepare_foreign(socket: &socket2::Socket) -> io::Result<(Protocol, Phase)> {
     Ok((protocol, phase))
 }
 
-/// Accepts one connection, non-blocking and close-on-exec. Makes one system call if accept4(2) exists.
+/// Accepts one connection; its socket is non-blocking and close-on-exec. Makes one system call if accept4(2) exists.
 fn accept_quick(listener: &socket2::Socket) -> rustix::io::Result<socket2::Socket> {
     use rustix::net::{SocketFlags, accept_with};
     #[cfg(not(target_vendor = "apple"))]

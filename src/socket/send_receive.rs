@@ -13,7 +13,8 @@ use socket2::SockAddr;
 use std::io::{self, IoSlice};
 
 impl Socket {
-    /// recv(2) into the spare capacity of `buffer`, which must not be empty. A result of 0 means the end of the stream.
+    /// recv(2) into the spare capacity of `buffer`, which must be at least one byte. A result of 0 means the end of the
+    /// stream.
     #[inline]
     pub(crate) fn receive(&self, buffer: &mut Vec<u8>) -> io::Result<Attempt<usize>> {
         let socket = self.open()?;

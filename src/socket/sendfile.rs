@@ -117,7 +117,7 @@ mod tests {
         assert!(matches!(end, Attempt::Done(0)));
     }
 
-    /// Regression: a transfer ended the process if the peer had received a part of the data before it closed.
+    /// Regression: a transfer ended the process if the peer had received a part of the data before closing.
     #[test]
     fn a_peer_that_closes_during_a_transfer_raises_no_signal() {
         // The signal would end the test's process.

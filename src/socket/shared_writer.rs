@@ -15,7 +15,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 /// The descriptor of a connection for other VMs; `None` once the socket is closed or detached.
 pub(crate) struct SharedWriter(Mutex<Option<RawFd>>);
 
-/// The writer of a socket; dropping it closes the writer.
+/// The shared writer of a socket. Dropping this value closes the writer.
 pub(super) struct OwnedWriter {
     number: u64,
     writer: Arc<SharedWriter>,

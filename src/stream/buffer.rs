@@ -90,7 +90,7 @@ impl Buffer {
         &self.memory.data[from..from + self.lent_length.min(self.lent)]
     }
 
-    /// Returns whether lent bytes are still in memory, and the loan was not ended.
+    /// Returns whether lent bytes are still in memory, and the loan has not been ended.
     pub(super) fn has_lent_bytes(&self) -> bool {
         self.lent > 0
     }

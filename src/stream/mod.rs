@@ -163,7 +163,7 @@ impl Stream {
         self.input.lent_bytes()
     }
 
-    /// Returns whether bytes are lent, and [`Stream::release_lent_bytes`] was not called.
+    /// Returns whether bytes are lent, and [`Stream::release_lent_bytes`] has not been called.
     pub(crate) fn has_lent_bytes(&self) -> bool {
         self.input.has_lent_bytes()
     }

@@ -34,8 +34,8 @@ static PARCELS: LazyLock<Mutex<Parcels>> = LazyLock::new(Mutex::default);
 
 impl Stream {
     /// Detaches the socket and the bytes as a parcel, which any VM can take by the returned number. This stream is then
-    /// closed. Returns `None` if the stream was already closed. To put a stream back, `number` is the number of the
-    /// parcel from which the stream was taken; otherwise 0.
+    /// closed. Returns `None` if the stream was already closed. `number`: 0 for a new parcel; to put a stream back, the
+    /// number of the parcel from which it was taken.
     pub(crate) fn make_parcel(&mut self, number: u64) -> Option<u64> {
         self.leave_wide_buffer();
         let parcel = Parcel {

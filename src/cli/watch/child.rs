@@ -103,8 +103,8 @@ impl Child {
         self.signal(Signal::TERM);
     }
 
-    /// Returns the time at which the supervisor must decide about the process. A process that does not listen counts as
-    /// starting for `load_time`.
+    /// Returns the time at which the process must take over or be killed; `None` if it is running. A process that does
+    /// not listen counts as starting for `load_time`.
     pub(super) fn deadline(&self, load_time: Duration) -> Option<Instant> {
         match self.phase {
             Phase::Starting(since) => Some(since + load_time),

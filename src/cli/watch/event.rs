@@ -1,4 +1,4 @@
-//! The events that the supervisor handles, and the thread that sends signals as events.
+//! The events that the supervisor handles, and the thread that converts received signals to events.
 
 use crate::event::signals::{Purpose, Set, Signals};
 use crate::file::supervisor_link::wire::Frame;
@@ -19,7 +19,7 @@ pub(super) enum Event {
     Disk,
 }
 
-/// Starts the thread that sends signals as events.
+/// Starts the thread that sends an event for each received signal.
 pub(super) fn forward_signals(events: Sender<Event>) -> io::Result<()> {
     let wanted = [Signal::HUP, Signal::INT, Signal::TERM].map(Signal::as_raw);
     let wanted = wanted.into_iter().map(Set::of).fold(Set::default(), Set::with);

@@ -95,7 +95,8 @@ impl Files {
         self.previous.extend(files);
     }
 
-    /// Called when the new process runs. Files that only the previous process has loaded are no longer checked.
+    /// Called when the new process has taken over. Files that only the previous process has loaded are no longer
+    /// checked.
     pub(super) fn process_runs(&mut self) {
         self.previous.clear();
         let mut wanted = Vec::new();

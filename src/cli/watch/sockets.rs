@@ -84,7 +84,8 @@ impl Sockets {
         self.list.push(KeptSocket { key, descriptor, owner, previous_owner: None });
     }
 
-    /// Returns a socket with this key that the process does not have yet, and makes the process its owner.
+    /// Returns a socket with this key that the process does not have yet, and makes the process its owner. Returns
+    /// `None` if there is no such socket, or if its file was removed.
     pub(super) fn take(&mut self, process: u32, key: &[u8]) -> Option<BorrowedFd<'_>> {
         let mut list = self.list.iter_mut();
         let socket = list.find(|socket| socket.key == key && socket.is_unused_by(process))?;
@@ -98,8 +99,8 @@ impl Sockets {
         Some(socket.descriptor.as_fd())
     }
 
-    /// Returns the sockets of a failed process to the previous process, which continues. Closes the sockets that had no
-    /// previous owner.
+    /// Gives the sockets of a failed process back to the previous process, which continues. Closes the sockets that had
+    /// no previous owner.
     pub(super) fn return_to_previous(&mut self, process: u32) {
         self.close_if(|socket| socket.owner == Some(process) && socket.previous_owner.is_none());
         for socket in &mut self.list {

@@ -21,20 +21,20 @@ use std::process::ExitStatus;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-/// The supervisor handles changes when no further change has occurred for `DEBOUNCE`, but at the latest `MAX_DEBOUNCE`
+/// The supervisor handles changes when no further change has occurred for `DEBOUNCE`, but no later than `MAX_DEBOUNCE`
 /// after the first change.
 const DEBOUNCE: Duration = Duration::from_millis(60);
 const MAX_DEBOUNCE: Duration = Duration::from_millis(500);
-/// A process that does not listen counts as loaded after this time, if no other process runs.
+/// A process that does not listen counts as loaded after this time, if no other process is running.
 const LOAD_TIME: Duration = Duration::from_millis(300);
 /// A process that does not listen takes over from a running process after this time.
 const REPLACEMENT_LOAD_TIME: Duration = Duration::from_secs(10);
-/// Sockets that the new process has not requested after this time are closed.
+/// After the new process has taken over, sockets that it does not request within this time are closed.
 const SOCKET_REQUEST_TIME: Duration = Duration::from_secs(2);
-/// How long a new process may retry to bind an address that the previous process uses.
+/// How long a new process may keep trying to bind an address that the previous process uses.
 const BIND_RETRY_TIME: Duration = Duration::from_secs(5);
-/// How long a process may take to end: while it finishes its requests, while the next process waits for it, and after a
-/// second signal.
+/// How long a process may take to end: while it finishes its requests (`DRAIN_TIME`), while the next process waits for
+/// it (`SHORT_DRAIN_TIME`), and after a second SIGINT (`LAST_DRAIN_TIME`).
 const DRAIN_TIME: Duration = Duration::from_secs(30);
 const SHORT_DRAIN_TIME: Duration = Duration::from_secs(5);
 const LAST_DRAIN_TIME: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ pub(super) struct Supervisor {
     newest: u32,
     /// Whether the next process starts when the process that was asked to end has ended.
     start_pending: bool,
-    /// The time of the first disk event that was not handled yet, and the time at which the event will be handled.
+    /// The time of the first disk event that has not been handled yet, and the time at which the files will be checked.
     pending_check: Option<(Instant, Instant)>,
     /// The time at which unused sockets are closed.
     close_unused_at: Option<Instant>,
@@ -167,7 +167,7 @@ impl Supervisor {
                 continue;
             }
             if child.is_ending() {
-                report("a process does not end, killing it");
+                report("a process did not end in time; killing it");
                 child.signal(Signal::KILL);
                 child.phase = Phase::Ending(now + DRAIN_TIME);
             } else {
@@ -223,7 +223,8 @@ impl Supervisor {
         }
     }
 
-    /// Starts a process with the changed files, or asks a process that does not listen to end first.
+    /// Starts a process with the changed files. If the current process does not listen, asks it to end; the new process
+    /// then starts after the current one has ended.
     fn restart(&mut self) {
         if self.start_pending {
             return;
@@ -257,8 +258,8 @@ impl Supervisor {
         child.listens = true;
         match child.phase {
             Phase::Ending(_) => {}
-            // An older process stays as it is. A newest process that loads slowly counts as running before it listens.
-            // Since then, it has loaded more files, so it takes over again.
+            // An older process stays in its phase. If the newest process loads slowly, it counts as running before it
+            // listens. Since then, it has loaded more files, so it takes over again.
             Phase::Running if !newest => {}
             _ => child.phase = Phase::Listening(Instant::now()),
         }
@@ -361,13 +362,14 @@ impl Supervisor {
         self.reported_files = 0;
         if self.children.iter().any(|other| !other.is_ending()) {
             self.sockets.return_to_previous(child.number);
-            report(format_args!("{} {what}; the previous one continues", self.name));
+            report(format_args!("{} {what}; the previous process continues", self.name));
         } else {
             report(format_args!("{} {what}; waiting for a change", self.name));
         }
     }
 
-    /// Handles a signal: SIGHUP restarts the script, all other signals end it.
+    /// Handles a signal. SIGHUP restarts the script. Every other signal, and SIGHUP after the controlling terminal was
+    /// closed, ends the script.
     fn handle_signal(&mut self, signal: Signal, from_terminal: bool) {
         if signal == Signal::HUP && (!self.had_terminal || has_terminal()) {
             if !self.ending {
@@ -378,7 +380,7 @@ impl Supervisor {
         }
         let now = Instant::now();
         // Only SIGINT, which a person sends, shortens the time. Other senders may repeat SIGTERM while requests are
-        // finished.
+        // being finished.
         let again = self.ending && signal == Signal::INT;
         if !std::mem::replace(&mut self.ending, true) {
             let mut children = self.children.iter();

@@ -14,7 +14,7 @@ const GZIP_MAGIC: u8 = 0x1f;
 /// Why a body cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DecodeError {
-    /// The data violates the coding's format, or bytes follow its end.
+    /// The data violates the coding's format, or more bytes follow the encoded data.
     Corrupt,
     /// The data ends too early.
     Truncated,

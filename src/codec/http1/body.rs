@@ -73,7 +73,7 @@ impl IncomingBody {
     /// Examines `bytes`, which begin after the bytes consumed so far.
     ///
     /// # Errors
-    /// 400 for malformed framing, 431 for trailers that are too long.
+    /// 400 for malformed framing, 431 for trailers that exceed a limit.
     pub(crate) fn next(&mut self, bytes: &[u8]) -> Result<BodyEvent, Reject> {
         let run = match &mut self.rest {
             Rest::Done => return Ok(BodyEvent::End { consume: 0, trailers: 0..0 }),

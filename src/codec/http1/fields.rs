@@ -1,7 +1,8 @@
 //! Field lines (`Name: value`) of heads, trailers and parts of forms, parsed as strictly as RFC 9112 section 5 allows.
 //!
-//! The crate httparse does the tokenizing. This file adds a check that httparse lacks: a line ends with CRLF, never
-//! with LF alone. Invariant: every returned span is within the parsed slice, and every name is a non-empty token.
+//! The httparse crate splits the lines into names and values. This file adds a check that httparse lacks: a line ends
+//! with CRLF, never with LF alone. Invariant: every returned span is within the parsed slice, and every name is a
+//! non-empty token.
 
 use super::reject::Reject;
 use crate::codec::byte_table;
@@ -51,7 +52,7 @@ pub(crate) struct Field {
     pub(crate) value: Span,
 }
 
-/// A table of the fields of one head. A table is large, so connections share it.
+/// A table for the fields of one head. The table is large, so connections share one.
 pub(crate) type Fields = [Field; MAX_FIELDS];
 
 /// An empty table.
@@ -97,11 +98,11 @@ pub(crate) fn is_worth_parsing(buf: &[u8], from: usize) -> bool {
 
 /// Parses the field lines of `buf[at..]` up to and including the blank line.
 ///
-/// `limit`: the maximum size of the section in bytes. `max`: the maximum number of fields; more than [`MAX_FIELDS`] or
-/// `out.len()` has no effect. Spans are relative to the start of `buf`.
+/// `limit`: the maximum size of the section in bytes. `max`: the maximum number of fields; values above [`MAX_FIELDS`]
+/// or `out.len()` have no effect. Spans are relative to the start of `buf`.
 ///
 /// # Errors
-/// 431 if either limit is exceeded, even before the blank line arrives; otherwise 400.
+/// 431 if either limit is exceeded, even before the blank line arrives; 400 if the section is malformed.
 pub(crate) fn parse_section(
     buf: &[u8], at: usize, limit: usize, max: usize, out: &mut [Field],
 ) -> Result<Section, Reject> {

@@ -131,8 +131,8 @@ impl Head {
 /// The longest header section that a parser caches, in bytes.
 const MAX_CACHED_SECTION: usize = 2048;
 
-/// A parser that keeps the last head and its fields. Clients repeat their header sections: a section with the same
-/// bytes as the last section is compared and not parsed.
+/// A parser that keeps the last head and its fields. Clients repeat their header sections, so a section is parsed only
+/// if its bytes differ from those of the last section.
 pub(crate) struct Parser {
     fields: Box<Fields>,
     head: Head,
@@ -225,7 +225,7 @@ impl Parser {
         Ok(true)
     }
 
-    /// Adapts all offsets to a section that now begins at `start`.
+    /// Adjusts all offsets to a section that now begins at `start`.
     fn move_to(&mut self, start: usize) {
         let moved = start.wrapping_sub(self.start) as u32;
         for field in &mut self.fields[..self.head.field_count] {

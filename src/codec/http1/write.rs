@@ -166,8 +166,8 @@ pub(crate) fn check_field(name: &[u8], value: &[u8]) -> Result<(), BadField> {
     }
 }
 
-/// Appends the status line. The version is HTTP/1.1 for every client: it is the server's highest version, not an echo
-/// (RFC 9110 section 2.5). `status`: 100..=999.
+/// Appends the status line. The version is HTTP/1.1 for every client: it is the server's highest version, not that of
+/// the request (RFC 9110 section 2.5). `status`: 100..=999.
 #[inline]
 pub(crate) fn status_line(out: &mut Vec<u8>, status: u16) {
     let line: &[u8] = match status {
@@ -212,8 +212,8 @@ pub(crate) fn date(out: &mut Vec<u8>, date: &[u8; 29]) {
     out.extend_from_slice(&line);
 }
 
-/// Appends `Connection` if the client would assume otherwise: `close` if the connection ends here, `keep-alive` if it
-/// persists for an HTTP/1.0 client.
+/// Appends `Connection` if the client would assume otherwise: `close` if the connection closes after this response,
+/// `keep-alive` if it persists for an HTTP/1.0 client.
 #[inline]
 pub(crate) fn connection(out: &mut Vec<u8>, persists: Persistence) {
     match (persists.keep_alive, persists.version) {

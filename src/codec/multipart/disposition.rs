@@ -8,7 +8,7 @@ use crate::codec::http1::reject::Reject;
 use crate::codec::uri;
 use std::borrow::Cow;
 
-/// The longest boundary (RFC 2046 section 5.1.1).
+/// The maximum length of a boundary in bytes (RFC 2046 section 5.1.1).
 const MAX_BOUNDARY: usize = 70;
 
 /// The content of a part's `Content-Disposition`.
@@ -29,7 +29,7 @@ struct Parameter<'a> {
 
 const MALFORMED: Reject = Reject::bad("malformed header parameter");
 
-/// Returns the boundary that the value of `Content-Type` names.
+/// Returns the boundary in the value of `Content-Type`.
 ///
 /// # Errors
 /// 415 if the type is not `multipart/form-data`; 400 if it has no valid boundary.

@@ -16,7 +16,7 @@ pub(crate) struct Form {
     returned: u64,
     /// Whether a part has begun and not ended.
     in_part: bool,
-    /// The data that [`Form::peek`] has returned and that is not consumed yet.
+    /// The data that [`Form::peek`] has returned and that has not been consumed yet.
     peeked: Option<Range<usize>>,
     refused: Option<Reject>,
 }

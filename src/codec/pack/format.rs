@@ -1,7 +1,7 @@
 //! The format of packed values: each value is a tag, followed by the tag's data.
 //!
-//! Both sides are in one process, so numbers are in the machine's byte order. A message is a sequence of values,
-//! followed by a `CONTENT` for each `POSTPONED` in the message, in the same order.
+//! Both sides are in one process, so numbers are in native byte order. A message is a sequence of values, followed by a
+//! `CONTENT` for each `POSTPONED` in the message, in the same order.
 //!
 //! A table is `TABLE`, a shape byte, the number of array values in the width that the shape specifies, and these
 //! values. If the shape specifies keys, they follow, each with its value, and `NIL` ends them. A table nested deeper

@@ -23,13 +23,13 @@ impl Corrupt {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Corrupt::Tag => "unknown tag",
-            Corrupt::CutOff => "the bytes are cut off",
+            Corrupt::CutOff => "the data is truncated",
             Corrupt::Depth => "nested too deeply",
             Corrupt::Integer => "integer expected",
-            Corrupt::Reference => "reference to nothing",
+            Corrupt::Reference => "reference to an unknown table",
             Corrupt::Content => "content without a table",
-            Corrupt::ForeignFunction => "a string cannot contain a C function; a message by pointer and size can",
-            Corrupt::ForeignPointer => "a string cannot contain a light userdata; a message by pointer and size can",
+            Corrupt::ForeignFunction => "a string cannot contain a C function; pass the message by pointer and size",
+            Corrupt::ForeignPointer => "a string cannot contain a light userdata; pass the message by pointer and size",
         }
     }
 }

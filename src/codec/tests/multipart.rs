@@ -34,7 +34,7 @@ fn parse_in(kind: &[u8], limits: Limits, wire: &[u8], cuts: &[usize]) -> Result<
                 }
             },
             Event::Part => {
-                assert_eq!(ended, parts.len(), "a part begins after the last has ended");
+                assert_eq!(ended, parts.len(), "a part begins only after the previous part has ended");
                 let read = &parser.part().disposition;
                 parts.push((read.name.clone(), read.filename.clone(), Vec::new()));
             }
@@ -60,7 +60,7 @@ fn refuse(wire: impl AsRef<[u8]>) -> u16 {
     let status = parse(wire).expect_err("refused").status;
     let each: Vec<usize> = (1..wire.len()).collect();
     let split = parse_in(TYPE, LIMITS, wire, &each).expect_err("refused");
-    assert_eq!(split.status, status, "the status is the same byte by byte");
+    assert_eq!(split.status, status, "the status does not depend on the split");
     status
 }
 

@@ -254,7 +254,7 @@ impl Responses {
         self.begun || !input.buffered().is_empty()
     }
 
-    /// Whether the body was read completely.
+    /// Whether the response was read completely.
     pub(crate) fn is_complete(&self) -> bool {
         !self.awaits_head && self.body.is_done()
     }

@@ -148,7 +148,7 @@ fn copies_are_cached_and_must_not_be_older_than_their_files() {
     assert_eq!(served.get("a.txt", brotli), Some(("small".into(), true)));
     assert_eq!(served.get("a.txt", NONE), Some(("plain".into(), false)));
     assert_eq!(served.get("a.txt", NONE), Some(("plain".into(), true)));
-    // An image has no copy.
+    // The compressed copy of an image is not served.
     served.write("a.png", "plain");
     served.write("a.png.br", "small");
     assert_eq!(served.get("a.png", brotli), Some(("plain".into(), false)));

@@ -30,7 +30,7 @@ pub(crate) struct Route {
     pub(crate) pattern: Pattern,
 }
 
-/// A route whose pattern matches a path. Its method and its constraints are not tested yet.
+/// A route whose pattern matches a path. Its method and its constraints have not been tested yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// The route's number.

@@ -60,7 +60,7 @@ impl Routes {
     }
 
     /// Returns the route for a request, if it can be determined without testing constraints. A route for the request's
-    /// method precedes a route for any method; HEAD falls back to GET.
+    /// method takes precedence over a route for any method; HEAD falls back to GET.
     #[inline]
     pub(crate) fn find(&self, method: Method, name: &[u8], path: &[u8]) -> Option<RouteId> {
         let candidates = self.router.candidates(path)?;
@@ -89,7 +89,7 @@ impl Routes {
         self.arguments[index] = arguments;
     }
 
-    /// Makes the server create a request object for a route from now on, even if the handler does not take it, because
+    /// From now on, the server creates a request object for this route even if the handler does not take one, because
     /// code that runs after the handler needs it.
     pub(crate) fn needs_request(&mut self, id: RouteId) {
         if self.arguments(id) == HandlerArguments::Nothing {

@@ -11,7 +11,7 @@ pub(crate) const MAX_CONNECTIONS: usize = 1 << SLOT_BITS;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ConnectionId(u64);
 
-/// Identifies a request until the next request of its connection is dispatched.
+/// Identifies a request until the next request on its connection is dispatched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RequestId(u64);
 

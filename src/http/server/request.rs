@@ -22,7 +22,7 @@ pub(super) enum Parsed {
 }
 
 impl<T: Transport> Server<T> {
-    /// Parses the next request of a connection that has no handler now.
+    /// Parses the next request of a connection whose handler is not running.
     #[inline]
     pub(super) fn parse_next(&mut self, slot: usize, clock: Clock) -> Parsed {
         if matches!(self.connections[slot].state, State::Discarding { .. })
@@ -56,7 +56,7 @@ impl<T: Transport> Server<T> {
                 Parsed::More
             }
             Err(reject) => {
-                // The previous request's announcement no longer applies: the client may send further requests.
+                // The client may still be sending, even if it announced that the previous request was its last.
                 connection.client = Client::MaySend;
                 connection.state = State::Idle;
                 Parsed::Refused(reject)
@@ -90,8 +90,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Makes the server create a request object for the route of this request from now on, even if the handler does not
-    /// take it, because other code needed it.
+    /// From now on, the server creates a request object for the route of this request even if the handler does not take
+    /// one, because other code needs it.
     pub(crate) fn needs_request(&mut self, id: RequestId) {
         if let Some(route) = self.route(id) {
             self.routes.borrow_mut().needs_request(route);

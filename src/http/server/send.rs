@@ -137,7 +137,7 @@ impl<T: Transport> Server<T> {
     }
 
     /// Returns the number of bytes after the head of the response to a request, including framing. If `queued` is
-    /// false, only sent bytes are counted. Returns 0 once the next request was dispatched.
+    /// false, only sent bytes are counted. Returns 0 once the next request on the connection has been dispatched.
     pub(crate) fn sent(&self, id: RequestId, queued: bool) -> u64 {
         let connection = self.connections.get(id.slot());
         let Some(connection) = connection.filter(|connection| connection.request_stamp == id.stamp()) else {

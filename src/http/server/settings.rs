@@ -5,7 +5,7 @@ use crate::codec::http1::head::Limits;
 /// A duration in nanoseconds.
 pub(crate) type Span = u64;
 
-/// A time of a monotonic clock, in nanoseconds.
+/// A time on a monotonic clock, in nanoseconds.
 pub(crate) type Time = u64;
 
 /// The current time.
@@ -61,13 +61,13 @@ pub(super) const REQUEST_BUDGET: u8 = 64;
 /// The number of bytes of a response body that count as one request.
 pub(super) const BYTES_PER_REQUEST: usize = 16 * 1024;
 
-/// If this number of bytes is queued, the next pipelined request is not parsed yet.
+/// If at least this number of bytes is queued, the next pipelined request is not parsed yet.
 pub(super) const MAX_QUEUE_TO_PARSE: usize = 64 * 1024;
 
 /// The maximum number of reads in one turn of a connection.
 pub(super) const READ_BUDGET: u8 = 32;
 
-/// A body of up to this size is copied into the queue behind the response head; a longer body is sent without a copy.
+/// A body of up to this size is copied into the queue after the response head; a longer body is sent without a copy.
 pub(super) const MAX_COPIED_BODY: usize = 16 * 1024;
 
 /// If the system does not accept all of a body of up to this size, the rest is copied into the queue. The caller sends

@@ -37,7 +37,7 @@ pub(crate) enum ResumeReason {
     Writable,
     /// The peer has closed its sending side.
     PeerEnded,
-    /// The body has arrived too slowly.
+    /// The body is arriving too slowly.
     ReadTimeOut,
     /// The peer has received nothing for too long.
     WriteTimeOut,
@@ -130,8 +130,8 @@ impl<T: Transport> Server<T> {
         self.set_wait_deadline(slot);
     }
 
-    /// Advances a connection that has no handler now until there is a request, or until the connection must wait or
-    /// closes.
+    /// Advances a connection whose handler is not running, until there is a request, or until the connection must wait
+    /// or closes.
     #[inline]
     fn advance(&mut self, slot: usize, clock: Clock) -> Option<Work> {
         loop {

@@ -177,7 +177,7 @@ fn values_are_built_from_events() {
     );
     for (text, message) in [
         ("1?", "words: no word"),
-        (")", "words: reference to nothing"),
+        (")", "words: reference to an unknown table"),
         ("[!", "words: content inside of a table"),
         ("{N", "words: NaN for a key"),
         ("[1", "words: an item is missing"),

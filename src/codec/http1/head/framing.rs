@@ -65,13 +65,13 @@ impl MessageFields {
     }
 }
 
-/// The transfer codings that the field lines so far name.
+/// The transfer codings in the field lines read so far.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Coding {
     /// No coding.
     #[default]
     Absent,
-    /// Unknown codings without `chunked` so far.
+    /// Only unknown codings so far.
     Unknown,
     /// `chunked` alone.
     Chunked,

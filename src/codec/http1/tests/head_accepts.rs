@@ -187,7 +187,7 @@ fn a_client_waits_only_if_its_version_allows_it_and_it_has_a_body() {
     let lines = "Expect: 100-Continue\r\nContent-Length: 5\r\n";
     assert!(accept(get(lines)).head.expect_continue);
     assert!(!accept(format!("PUT / HTTP/1.0\r\n{lines}\r\n")).head.expect_continue);
-    // A request without a body does not wait.
+    // A client that sends no body does not wait.
     assert!(!accept(get("Expect: 100-continue\r\n")).head.expect_continue);
     assert_eq!(refuse(get("Expect: 200-ok\r\n")), 417);
 }

@@ -63,12 +63,12 @@ impl Wire {
         self.0.borrow_mut().room = None;
     }
 
-    /// Makes the next send fail.
+    /// Makes every further send fail.
     pub(super) fn break_off(&self) {
         self.0.borrow_mut().broken = true;
     }
 
-    /// Makes the connection report no events.
+    /// Makes [`Transport::is_registered`] return false.
     pub(super) fn unwatch(&self) {
         self.0.borrow_mut().unwatched = true;
     }
