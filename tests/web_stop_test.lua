@@ -288,8 +288,8 @@ t.test("a stop that has to wait prints once which connections it waits for", fun
     other:send(GET)
     t.eq({ child:line(), child:line() }, { "begun", "begun" })
     child:kill()
-    t.eq(child:all(), ("lio: stopping: waits up to 1.5 s for 2 connections of 127.0.0.1:%d; Ctrl-C ends it at once\n")
-      :format(port))
+    t.eq(child:all(), ("lio: stopping: waiting up to 1.5 s for 2 connections of 127.0.0.1:%d; "
+      .. "press Ctrl-C to stop at once\n"):format(port))
   end)
   t.eq(child:close(), 0)
 end)

@@ -120,7 +120,7 @@ end
 
 -- `app:mount(prefix, other)` returns app. Adds the routes of another app below `prefix`, which may have parameters. In
 -- handlers and middleware of the other app, `req.path` has no prefix. The other app's `on_error` and `not_found` apply
--- below the prefix; its options do not. Routes that are added to the other app later are also added here.
+-- below the prefix; its options do not. Routes that are added to the other app later are also added to this app.
 function App:mount(prefix, other)
   check_app(self, "mount")
   misuse.check("mount", 1, prefix, "string")

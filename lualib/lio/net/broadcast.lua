@@ -1,7 +1,7 @@
 -- `net.broadcast`: sends one message to many connections without waiting. Part of `lio.net`.
 --
--- Bytes that the system does not accept immediately are kept in one copy, which the queues of all connections share.
--- The loop sends them when the sockets become writable.
+-- Bytes that the system does not accept immediately are stored only once: the queues of all connections share them. The
+-- loop sends them when the sockets become writable.
 
 local driver_of <const> = require("lio.net.connection").driver_of
 local misuse = require "lio.misuse"

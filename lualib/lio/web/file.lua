@@ -39,7 +39,7 @@ function M.report_exhausted(req, res, message)
   local now = lio.now()
   if now - last_report >= QUIET then
     last_report = now
-    io.stderr:write("lio: ", req.method, " ", req.target, ": ", message, "; files are answered with 503\n")
+    io.stderr:write("lio: ", req.method, " ", req.target, ": ", message, "; requests for files get status 503\n")
   end
   native.drop_body_fields(res.request)
   res:header("Retry-After", 1)

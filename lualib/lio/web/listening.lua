@@ -27,7 +27,7 @@ for name, rule in pairs(LISTEN_OPTIONS) do RUN_OPTIONS[name] = rule end
 
 -- Addresses --------------------------------------------------------------------------------------------
 
--- Reads `where`: a port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"` or a socket. Returns an address and a port (nil
+-- Parses `where`: a port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"` or a socket. Returns an address and a port (nil
 -- for a unix socket); or the socket.
 local function parse_address(call, where, opts)
   if type(where) == "userdata" then
@@ -145,7 +145,7 @@ end
 local function start_workers(app, where, opts)
   local loop = require "lio.loop"
   if loop.drives() then
-    misuse.raise "app:run: several workers are started by a program's main chunk, not inside of a loop or a service"
+    misuse.raise "app:run: several workers can be started only in a program's main chunk, not in a loop or a service"
   end
   local addr, port = parse_address("run", where, opts)
   local ok, message = require("lio.web.workers").start {

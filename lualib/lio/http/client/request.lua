@@ -252,8 +252,8 @@ end
 local FOLLOWED <const> = { [301] = true, [302] = true, [303] = true, [307] = true, [308] = true }
 
 -- `request:redirect(status, location)`: changes this request into the request to send after a redirect (RFC 9110
--- section 15.4). Returns true; false if the redirect must not be followed; or nil and a message if the location is
--- malformed.
+-- section 15.4). Returns true; false if the response is not a redirect, or if the body cannot be sent again; or nil and
+-- a message if the location is malformed.
 function Request:redirect(status, location)
   if not FOLLOWED[status] or not location then return false end
   local method = self.method
