@@ -112,7 +112,7 @@ kit.test("if the body cannot be read, the request fails and its connection is cl
   t.raises("boom", function() http:post(url, { body = function() error "boom" end }) end)
   t.raises("must return strings", function() http:post(url, { body = function() return 1 end }) end)
   local function long() return "ab" end
-  t.raises("more than its Content%-Length", function()
+  t.raises("more bytes than the Content%-Length", function()
     http:post(url, { body = long, headers = { ["Content-Length"] = "3" } })
   end)
   t.eq(http:counts().open, 0)

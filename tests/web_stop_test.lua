@@ -421,7 +421,7 @@ t.test("if the address is in use, listen returns nil and a message", function()
     t.is_nil(second)
     t.ok(message:find "^cannot listen on 127.0.0.1:%d+: ", message)
   end)
-  t.raises("cannot read the address 'nonsense'", app.listen, app, "nonsense")
+  t.raises("cannot parse the address 'nonsense'", app.listen, app, "nonsense")
   t.raises("port or address expected, got table", app.listen, app, {})
 end)
 

@@ -47,7 +47,7 @@ local function parse_address(call, where, opts)
   if not addr then addr, port = where:match("^([^:]+):(%d+)$") end
   port = math.tointeger(tonumber(port))
   if not addr or port > 65535 then
-    misuse.raise(("app:%s: cannot read the address '%s'; an example is 127.0.0.1:8080"):format(call, where))
+    misuse.raise(("app:%s: cannot parse the address '%s'; an example is 127.0.0.1:8080"):format(call, where))
   end
   return addr, port
 end

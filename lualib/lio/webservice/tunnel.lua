@@ -1,9 +1,9 @@
 -- The redirect mode of `lio.webservice`: a tunnel, which is another service, carries the bytes of clients.
 --
 -- Each session has a pair of sockets. One end is served like the connection of any client, so all rules and limits of
--- the server apply. Bytes from the tunnel are written to the other end; bytes of responses are read there and sent to
--- the tunnel. Invariants: the bytes of a session keep their order and none is lost; a session is in `sessions` until
--- the tunnel has been notified that the session has ended, so that late bytes do not open a new session.
+-- the server apply. Bytes from the tunnel are written to the other end; bytes of responses are read from that end and
+-- sent to the tunnel. Invariants: the bytes of a session keep their order and none is lost; a session is in `sessions`
+-- until the tunnel has been notified that the session has ended, so that late bytes do not open a new session.
 
 local loop = require "lio.loop"
 local ltask = require "ltask"

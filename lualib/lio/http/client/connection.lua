@@ -198,7 +198,7 @@ local function send_piece(send, self, timeouts, request, piece)
   if piece == "" then return true end
   if not request.length then return send(self, timeouts, ("%x\r\n"):format(#piece), piece, "\r\n") end
   request.left = request.left - #piece
-  if request.left < 0 then error("the function of the request's body returned more than its Content-Length", 0) end
+  if request.left < 0 then error("the request's body function returned more bytes than the Content-Length", 0) end
   return send(self, timeouts, piece)
 end
 
