@@ -46,8 +46,8 @@ local function flush(driver)
   while c do
     unflushed[c] = nil
     if before ~= true then before() end
-    -- If the system accepts only a part of the queue, the rest is sent when the socket becomes writable, or with the
-    -- next send of a task.
+    -- If the system accepts only a part of the queue, the rest is sent when the socket becomes writable, or together
+    -- with the next `send` of a task.
     if not is_closed(c) and send(c, 0) == 0 then driver.flushing[c] = true end
     c, before = next(unflushed)
   end
