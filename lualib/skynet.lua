@@ -1,5 +1,5 @@
--- `require "skynet"`: the Skynet compatibility API on lio's scheduler. Used by services; docs/skynet.md lists what
--- differs from Skynet.
+-- `require "skynet"`: the Skynet compatibility API on lio's scheduler. Used by services; docs/skynet.md lists the
+-- differences from Skynet.
 --
 -- Every service has its own VM, so the table is filled on demand: a module is loaded when one of its functions is first
 -- used.
@@ -61,7 +61,7 @@ function skynet.self()
   return ltask.self()
 end
 
--- `address(addr)`: returns an integer in the format ":%08x", and any other value as `tostring` converts it.
+-- `address(addr)`: returns an integer in the format ":%08x", or `tostring(addr)` for any other value.
 function skynet.address(addr)
   if math.type(addr) == "integer" then return (":%08x"):format(addr) end
   return tostring(addr)
@@ -90,7 +90,7 @@ local FOR_SERVICES <const> = "self error dispatch call send ret retpack ignorere
 if not ltask.call then
   for name in FOR_SERVICES:gmatch "%S+" do
     skynet[name] = function(...) -- luacheck: ignore 212
-      error(name .. ": this works inside a service only", 2)
+      error(name .. ": this works only inside a service", 2)
     end
   end
 end

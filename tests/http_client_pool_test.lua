@@ -326,7 +326,7 @@ kit.test("a request times out if the server does not respond or stops within its
   if number == 2 then c:send "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab" end
   c:wait_closed()
 end, function(http, url)
-  fails("timeout", "waiting for the answer: timeout", http:get(url, { read_timeout = 0.02 }))
+  fails("timeout", "waiting for the response: timeout", http:get(url, { read_timeout = 0.02 }))
   -- This time limit is longer, so that the head arrives within it.
   fails("timeout", "reading the body: timeout", http:get(url, { read_timeout = 1 }))
   fails("timeout", "timeout", http:get(url, { timeout = 0.02 }))
@@ -339,7 +339,7 @@ kit.test("a request times out if the head arrives byte by byte", function(c)
   c:send "TTP/1.1 200 OK\r\nA: "
   while c:send "x" do loop.sleep(0.005) end
 end, function(http, url)
-  fails("timeout", "waiting for the answer", http:get(url, { read_timeout = 0.05 }))
+  fails("timeout", "waiting for the response", http:get(url, { read_timeout = 0.05 }))
 end)
 
 kit.test("the total timeout ends a request whose body arrives byte by byte", function(c)
@@ -479,8 +479,8 @@ kit.test("the timeout of the client or of the request ends a request to a server
   kit.read_request(c)
   c:wait_closed()
 end, function(http, url)
-  fails("timeout", "waiting for the answer: timeout", http:get(url))
-  fails("timeout", "waiting for the answer: timeout", http:get(url, { read_timeout = 0.01 }))
+  fails("timeout", "waiting for the response: timeout", http:get(url))
+  fails("timeout", "waiting for the response: timeout", http:get(url, { read_timeout = 0.01 }))
   fails("timeout", "timeout", http:get(url, { read_timeout = false, timeout = 0.02 }))
   fails("timeout", "timeout", http:get(url, { read_timeout = math.huge, timeout = 0.02 }))
 end, { read_timeout = 0.02 })

@@ -112,7 +112,7 @@ kit.test("if the body cannot be read, the request fails and its connection is cl
   t.raises("boom", function() http:post(url, { body = function() error "boom" end }) end)
   t.raises("must return strings", function() http:post(url, { body = function() return 1 end }) end)
   local function long() return "ab" end
-  t.raises("more than its Content%-Length", function()
+  t.raises("more bytes than the Content%-Length", function()
     http:post(url, { body = long, headers = { ["Content-Length"] = "3" } })
   end)
   t.eq(http:counts().open, 0)
@@ -141,7 +141,7 @@ kit.test("invalid arguments raise errors that name the mistake", mirror, functio
   t.raises("only one of body, json and form", http.post, http, url, { body = "", json = 1 })
   t.raises("body must be", http.post, http, url, { body = 5 })
   t.raises("client:post: body must be a string, a list of strings, a function or an open file, "
-    .. "not a table with the key 'name' %(json = sends a table as JSON, form = as a form%)$",
+    .. "not a table with the key 'name' %(option 'json' sends a table as JSON, option 'form' as a form%)$",
     http.post, http, url, { body = { name = "x" } })
   t.raises("not a table with the key 'n' ", http.post, http, url, { body = { "a", n = 1 } })
   t.raises("not a table with a table at %[2%] ", http.post, http, url, { body = { "a", {} } })

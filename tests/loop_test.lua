@@ -177,7 +177,7 @@ netkit.test("a hundred thousand timers, most of them cancelled, fire in order", 
 end)
 
 t.test("if nothing can wake the tasks, run raises and shows where they wait", function()
-  local message = t.raises("nothing is left that could wake one", loop.run, function()
+  local message = t.raises("every task is waiting, and nothing can wake any of them", loop.run, function()
     loop.fork(function() loop.wait "godot" end)
     loop.wait "beckett"
   end)

@@ -182,9 +182,9 @@ end)
 
 netkit.pair_test("a range that exceeds the file is refused before anything is sent", function(a, b)
   t.eq({ a:sendfile(small, 5, 6) },
-    { nil, "sendfile: the file has only 5 bytes from there on", 0, "truncated" })
+    { nil, "sendfile: the file has only 5 bytes after the offset", 0, "truncated" })
   t.eq({ a:sendfile(small, 50, 1) },
-    { nil, "sendfile: the file has only 0 bytes from there on", 0, "truncated" })
+    { nil, "sendfile: the file has only 0 bytes after the offset", 0, "truncated" })
   t.eq(received(a, b, empty), "")
 end)
 

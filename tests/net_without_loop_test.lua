@@ -86,7 +86,8 @@ kit.test("if another service owns a loop, the calls still raise, and net.remote 
     say(loop.drives(), (require "lio.thread".timeout(0.01, ltask.wait, "nobody")))
   ]],
   out = { "net.connect: this service owns no loop, so neither I/O nor a timer of lio.loop can wake its tasks; "
-    .. "net.remote(io) has the calls of a service that owns one; or run this in a service that owns a loop",
+    .. "use net.remote(io), which sends requests to a service that owns a loop, or run this in a service that owns a "
+    .. "loop",
     "hello you", "false\tnil" },
 })
 

@@ -51,7 +51,7 @@ end)
 t.test("the error for a name that resembles no option has no suggestion", function()
   raises_here("app:run: option 'threads' is unknown", function() app:run(0, { threads = 4 }) end)
   raises_here("net.connect: option 't' is unknown", function() net.connect("127.0.0.1", 9, { t = 1 }) end)
-  raises_here("net.connect: option names are strings, got 1", function() net.connect("127.0.0.1", 9, { 5 }) end)
+  raises_here("net.connect: option names must be strings, got 1", function() net.connect("127.0.0.1", 9, { 5 }) end)
 end)
 
 t.test("values from a metatable are options too", function()
@@ -65,7 +65,7 @@ t.test("values from a metatable are options too", function()
 end)
 
 t.test("an address without a path, or an address that is given twice, is refused", function()
-  raises_here("app:listen: cannot read the address 'unix:'; an example is 127.0.0.1:8080",
+  raises_here("app:listen: cannot parse the address 'unix:'; an example is 127.0.0.1:8080",
     function() app:listen "unix:" end)
   raises_here("app:listen: option 'addr' needs a port, but the address is '127.0.0.1:0'",
     function() app:listen("127.0.0.1:0", { addr = "0.0.0.0" }) end)
@@ -96,7 +96,7 @@ t.test("an error about an argument names the call and has the program's line", f
   raises_here("webservice.app: field 'hom' is unknown (did you mean 'home'?)", function() app_of { hom = "x" } end)
   raises_here("webservice.app: field 'options': web.new: option 'bdoy' is unknown (did you mean 'body'?)",
     function() app_of { options = { bdoy = 1 } } end)
-  raises_here("webservice.app: cgi['/:id']: a path without ':', '*', '{', '}', '?' and '#' expected",
+  raises_here("webservice.app: cgi['/:id']: a path without ':', '*', '{', '}', '?' or '#' expected",
     function() app_of { cgi = { ["/:id"] = "x" } } end)
   raises_here("bad argument #1 to 'new' (selector expected, got number)", function() net.new(5, 5) end)
   local selector <close> = lio.create()
@@ -106,7 +106,7 @@ t.test("an error about an argument names the call and has the program's line", f
   raises_here("bad argument #2 to 'new' (field 'timers' must be a result of timer.new, got a table)",
     function() net.new(selector, { wait = print, wakeup = print, fork = print, timers = {} }) end)
   raises_here("bad argument #1 to 'use' (table expected, got number)", function() net.use(5) end)
-  raises_here("net.remote: this works inside a service only", function() net.remote() end)
+  raises_here("net.remote: this works only inside a service", function() net.remote() end)
   raises_here("bad argument #1 to 'create' (number expected, got string)", function() bee_select.create "x" end)
   local closed <const> = socket.create "tcp"
   closed:close()

@@ -310,7 +310,7 @@ t.test("nothing is reported when a program or a loop ends, or after a stop", fun
         if how == 1 then loop.stop(0) loop.sleep(1000) end
         if how == 2 then error("ends the loop", 0) end
       end)
-      -- The third run fails, because nothing is left that could wake a task.
+      -- The third run fails, because nothing can wake a task.
       print(ok == (how == 1))
       collectgarbage()
     end

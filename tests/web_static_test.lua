@@ -104,7 +104,7 @@ t.test("without free descriptors the response is 503 with Retry-After, and one l
     end
   end)
   child:kill()
-  t.eq(child:all(), "lio: GET /hello.txt: open: Too many open files (os error 24); files are answered with 503\n")
+  t.eq(child:all(), "lio: GET /hello.txt: open: Too many open files (os error 24); requests for files get status 503\n")
   t.eq(child:close(), 0)
 end)
 

@@ -239,14 +239,14 @@ t.test("an invalid number of workers, or several workers inside a loop, raises a
   t.raises("app:run: option 'workers' must be an integer from 1 to 1024, got \"many\"", app.run, app, 0,
     { workers = "many" })
   loop.run(function()
-    t.raises("app:run: several workers are started by a program's main chunk", app.run, app, 0, { workers = 2 })
+    t.raises("app:run: several workers can be started only in a program's main chunk", app.run, app, 0, { workers = 2 })
   end)
 end)
 
 t.test("several workers cause an error if the program has no file", function()
   local r = t.run(t.lio() .. [[ -e 'require("lio.webserver").new():run("127.0.0.1:0", { workers = 2 })' ]])
   t.eq(r.code, 1)
-  t.ok(r.err:find("app:run: several workers run the program's file, and this program has none", 1, true), r.err)
+  t.ok(r.err:find("app:run: several workers run the program's file, but this program has no file", 1, true), r.err)
 end)
 
 -- Returns the number of sockets of a process that more than one of its selectors watches.

@@ -173,7 +173,7 @@ t.test("writing more than the Content-Length raises, and the excess is not sent"
       local body = c.c:recv "all":match "\r\n\r\n(.*)$"
       t.ok(#body < 4, body)
     end)
-    t.ok(log:find "more than the Content%-Length", log)
+    t.ok(log:find "longer than the Content%-Length", log)
   end)
 end)
 

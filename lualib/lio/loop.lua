@@ -2,8 +2,8 @@
 -- loop (lio/service.lua), the service's main loop runs the tasks.
 --
 -- `loop.run(f)` runs `f` and all forked tasks. It returns when all tasks have ended, or after `loop.stop`, SIGINT or
--- SIGTERM. Times are in seconds and can have fractions. The files in loop/ contain the timers, the signals, and the
--- check that something runs the loop.
+-- SIGTERM. Times are in seconds and may have a fractional part. The files in loop/ contain the timers, the signals, and
+-- the check that something runs the loop.
 
 local debug <const> = debug or require "lio.debug"
 local drivers = require "lio.net.driver"
@@ -17,7 +17,7 @@ local timers = require "lio.loop.timers"
 
 local M = {}
 
--- The default of `stop`: how many seconds a graceful stop waits for the handlers of servers.
+-- The default argument of `stop`: how many seconds a graceful stop waits for the handlers of servers.
 M.grace = 10
 
 local selector = assert(lio.create())
@@ -121,8 +121,8 @@ end
 
 local signalled_at = false -- when a signal last stopped the loop, as a time of `lio.now`; false: never
 
--- timeout(1) sends a signal to its child and then to the process group, so it arrives twice. Two signals within this
--- many seconds count as one.
+-- timeout(1) sends a signal to its child and then to the process group, so the signal arrives twice. Two signals within
+-- this many seconds count as one.
 local SAME_SIGNAL <const> = 0.2
 -- If a stop takes more than this many seconds, the loop reports what the stop waits for.
 local PATIENCE <const> = 1
@@ -132,7 +132,7 @@ local function report_unfinished()
   for _, waits_for in pairs(unfinished) do texts[#texts + 1] = waits_for() end
   if #texts == 0 then return end
   table.sort(texts)
-  io.stderr:write(("lio: stopping: waits up to %g s for %s; Ctrl-C ends it at once\n"):format(
+  io.stderr:write(("lio: stopping: waiting up to %g s for %s; press Ctrl-C to stop at once\n"):format(
     M.grace, table.concat(texts, ", ")))
 end
 
@@ -169,7 +169,7 @@ end
 
 -- Running --------------------------------------------------------------------------------------------
 
--- Returns whether nothing is left that could wake a task.
+-- Returns whether nothing can wake a task.
 local function is_stuck()
   return selector:count() <= signals.watcher_count
     and not signals:has_handlers()
@@ -178,7 +178,7 @@ local function is_stuck()
 end
 
 local function deadlock_message()
-  local lines = { "every task waits, and nothing is left that could wake one" }
+  local lines = { "every task is waiting, and nothing can wake any of them" }
   for _, one in ipairs(lio.tasks()) do
     lines[#lines + 1] = one.waits_for and one.traceback:gsub("^task:", "task, waits for " .. one.waits_for .. ":", 1)
       or one.traceback
@@ -255,7 +255,7 @@ local function run_main(state, f, ...)
 end
 
 -- `loop.run(f, …)` runs the loop until every task has ended or the loop is stopped, and returns the results of `f`. An
--- error in `f` ends the loop and is raised here, with its traceback; an error in another task is logged.
+-- error in `f` ends the loop, and `run` raises it with its traceback; an error in another task is logged.
 function M.run(f, ...)
   misuse.check_function("run", 1, f)
   if owner.is_running then misuse.raise "loop.run: the loop is already running" end

@@ -2,11 +2,11 @@
 --
 -- `net.new(selector, scheduler)` creates an instance: a table with the calls, for the tasks of one scheduler. The
 -- module itself has the calls of the VM's instance: the instance of `lio.loop`, unless `net.use` sets another instance.
--- The files in net/ define the calls, one topic per file; net/driver.lua is the loop under them.
+-- The files in net/ define the calls, one topic per file; net/driver.lua is the event loop that they use.
 --
 -- A call returns a value on success. `nil` alone means the end of a stream. On failure, `recv` and `send` return `nil,
 -- message, partial, code`, and other calls `nil, message, code`; but `listen`, `accept`, `connect`, `udp` and `wrap`
--- return `false, message, code`, as in the package from which this API comes.
+-- return `false, message, code`.
 
 local misuse = require "lio.misuse"
 
@@ -34,7 +34,7 @@ local function check_new(selector, scheduler)
 end
 
 -- `net.new(selector, scheduler)` returns the calls of this module for one VM, whose main loop calls `step` of the
--- result. The scheduler has `wait(token)`, `wakeup(token, …)`, which returns true if a task waited, and
+-- result. The scheduler has `wait(token)`, `wakeup(token, …)`, which returns true if a task was waiting, and
 -- `fork(f, …)`. It may also have
 --   `timers`                a `lio.timer` queue to share
 --   `start(f, …)`           as in `lio.task`

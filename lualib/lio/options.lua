@@ -123,7 +123,7 @@ end
 function M.unknown(call, name, rules, what)
   what = what or "option"
   if type(name) ~= "string" then
-    misuse.raise(("%s: %s names are strings, got %s"):format(call, what, misuse.shown(name)))
+    misuse.raise(("%s: %s names must be strings, got %s"):format(call, what, misuse.shown(name)))
   end
   local near = M.nearest(name, rules)
   local hint = near and (" (did you mean '%s'?)"):format(near) or ""

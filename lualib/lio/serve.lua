@@ -3,11 +3,11 @@
 
 local USAGE <const> = [[
 usage: lio serve DIR [options]
-  --addr A     address to listen on (default 127.0.0.1; 0.0.0.0: every network)
+  --addr A     address to listen on (default 127.0.0.1; 0.0.0.0: all interfaces)
   --port P     port, 0 to 65535 (default 8080; 0: any free port)
   --workers N  number of threads that share the work, 1 to 1024
   --list       list directories that have no index.html
-  --hidden     serve names that begin with a dot as well
+  --hidden     also serve names that begin with a dot
   --log        write a line per request to standard output
   -h, --help   show this help
 ]]

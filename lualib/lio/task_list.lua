@@ -28,7 +28,7 @@ end
 
 local function waits_for(co, kind, value)
   if kind == "token" then return describe(value, co) end
-  if kind == "answer" then return ("an answer of service %d"):format(value) end
+  if kind == "answer" then return ("an answer from service %d"):format(value) end
   if kind == "timer" then return "a timer" end
   if kind == "session" then return "a message" end
 end

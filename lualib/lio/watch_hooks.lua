@@ -1,8 +1,8 @@
 -- Makes a VM under `lio --watch` report the files that it loads: by `require` (Lua and C modules), `loadfile` and
--- `dofile`; and the files in which `require` has searched for a module without success. Run once in each VM, before any
--- code of the program, with the functions that report a file and a missing file (src/modules/supervisor.rs). Invariant:
--- a file is reported before it is read, even if it does not load. A missing file is reported even if it has been
--- created meanwhile, so that the supervisor restarts the program.
+-- `dofile`; and the missing files that `require` has tried to load. Run once in each VM, before any code of the
+-- program, with the functions that report a file and a missing file (src/modules/supervisor.rs). Invariant: a file is
+-- reported before it is read, even if it does not load. A missing file is reported even if it has been created
+-- meanwhile, so that the supervisor restarts the program.
 
 local report_file, report_missing = ...
 local load_file <const>, do_file <const> = loadfile, dofile

@@ -120,7 +120,7 @@ end
 
 -- `app:mount(prefix, other)` returns app. Adds the routes of another app below `prefix`, which may have parameters. In
 -- handlers and middleware of the other app, `req.path` has no prefix. The other app's `on_error` and `not_found` apply
--- below the prefix; its options do not. Routes that are added to the other app later are also added here.
+-- below the prefix; its options do not. Routes that are added to the other app later are also added to this app.
 function App:mount(prefix, other)
   check_app(self, "mount")
   misuse.check("mount", 1, prefix, "string")
@@ -132,9 +132,9 @@ function App:mount(prefix, other)
   return self
 end
 
--- `app:add_entry(method, pattern, handler, call, origin)` returns app. Adds a route with one handler, here and in the
--- apps in which this app is mounted. `call` is the name of the call in messages, such as "get". `origin`: the program's
--- function, whose results the handler returns.
+-- `app:add_entry(method, pattern, handler, call, origin)` returns app. Adds a route with one handler to this app and to
+-- the apps in which this app is mounted. `call` is the name of the call in messages, such as "get". `origin`: the
+-- program's function, whose results the handler returns.
 function App:add_entry(method, pattern, handler, call, origin)
   local ok, id = pcall(self.routes.add, self.routes, method, pattern)
   if not ok then misuse.raise(("app:%s: %s"):format(call, id)) end

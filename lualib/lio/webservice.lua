@@ -64,7 +64,7 @@ end
 local function prefix_of(field, path)
   local prefix = path:gsub("^/*", "/"):gsub("/+$", "")
   if prefix:find "[:*{}%z%?#]" then
-    error(("%s['%s']: a path without ':', '*', '{', '}', '?' and '#' expected"):format(field, path), 0)
+    error(("%s['%s']: a path without ':', '*', '{', '}', '?' or '#' expected"):format(field, path), 0)
   end
   return prefix
 end

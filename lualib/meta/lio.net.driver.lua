@@ -129,7 +129,7 @@ function Driver:wait_readable(c, seconds) end
 ---Wakes the task that waits to read from a connection.
 ---@param c lio.Connection
 ---@param reason any the result of its `wait_readable`
----@return boolean woken whether a task waited
+---@return boolean woken whether a task was waiting
 function Driver:wake_reader(c, reason) end
 
 ---Creates a token, on which one task can wait.
@@ -145,7 +145,7 @@ function Driver:wait(token, seconds) end
 ---Wakes the task that waits on a token.
 ---@param token table
 ---@param value any
----@return boolean woken whether a task waited
+---@return boolean woken whether a task was waiting
 function Driver:wake(token, value) end
 
 ---Suspends the running task.

@@ -1,8 +1,8 @@
 -- `lio.http.client`: requests to HTTP servers. A request blocks the calling task, not the thread.
 --
 -- A client keeps connections for later requests to the same server; `client.get` and the other functions of the module
--- share one client. Failures outside of the program are returned as `nil, message, code`; misuse raises. Every wait
--- ends with a timeout, with the end of the connection, or with `close`.
+-- share one client. Failures outside the program are returned as `nil, message, code`; misuse raises. Every wait ends
+-- at the latest when its timeout expires, the connection ends, or the client is closed.
 
 local drivers = require "lio.net.driver"
 local misuse = require "lio.misuse"
@@ -41,7 +41,7 @@ local REQUEST_OPTIONS <const> = {
   idempotent = options.boolean,
 }
 
--- The size of the parser's table limits `max_fields`.
+-- The upper bound of `max_fields` is the size of the parser's table.
 local CLIENT_OPTIONS <const> = {
   base_url = options.string,
   max_idle = options.limit,

@@ -11,11 +11,11 @@ local M = {
 
 -- Maps a call to the alternative that its error message suggests, besides running the code in another service.
 local INSTEAD <const> = {
-  ["loop.sleep"] = "ltask.sleep(centiseconds) waits here; or ",
-  ["loop.timeout"] = "ltask.timeout(centiseconds, f) works here; or ",
+  ["loop.sleep"] = "use ltask.sleep(centiseconds), or ",
+  ["loop.timeout"] = "use ltask.timeout(centiseconds, f), or ",
 }
 for name in ("listen accept connect udp resolve serve"):gmatch "%a+" do
-  INSTEAD["net." .. name] = "net.remote(io) has the calls of a service that owns one; or "
+  INSTEAD["net." .. name] = "use net.remote(io), which sends requests to a service that owns a loop, or "
 end
 
 -- `check(call, …)`: raises if nothing runs the loop and this VM is a service. `call:format(…)` is the name of the call

@@ -1,7 +1,7 @@
 -- `net.broadcast`: sends one message to many connections without waiting. Part of `lio.net`.
 --
--- Bytes that the system does not accept immediately are kept in one copy, which the queues of all connections share.
--- The loop sends them when the sockets become writable.
+-- Bytes that the system does not accept immediately are stored only once: the queues of all connections share them. The
+-- loop sends them when the sockets become writable.
 
 local driver_of <const> = require("lio.net.connection").driver_of
 local misuse = require "lio.misuse"
@@ -15,8 +15,8 @@ local M = {}
 -- `broadcast(list, data [, limit])` returns the number of connections that have accepted the message: it was sent, or
 -- queued behind earlier messages. If some connections have not accepted the message, also returns a table that maps
 -- each of these to "closed" or "full". "full" means that more than `limit` bytes would be queued for the peer, or that
--- a task is waiting in `send`. The connections in the table get no part of the message. A connection with an empty
--- queue accepts a message of any length.
+-- a task is waiting in `send`. Nothing is sent to the connections in the table. A connection with an empty queue
+-- accepts a message of any length.
 local function broadcast(list, data, limit)
   misuse.check("broadcast", 1, list, "table")
   misuse.check("broadcast", 2, data, "string")

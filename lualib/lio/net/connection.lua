@@ -2,7 +2,7 @@
 --
 -- A call first tries its operation. If the operation would block, the call arms the connection, and its task stays in
 -- the wait queue for reading or writing until the call has ended. With the tasks of `lio.task`, `recv` and `send` are
--- native; only calls that queue behind another task, and the rest of a partial `send`, run here.
+-- native; only calls that queue behind another task, and the rest of a partial `send`, run in this file.
 
 local misuse = require "lio.misuse"
 local stream = require "lio.stream"

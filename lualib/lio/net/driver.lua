@@ -1,4 +1,4 @@
--- The driver of an instance of `lio.net`: the event loop under its calls. Used by the code that runs the loop
+-- The driver of an instance of `lio.net`: the event loop that its calls use. Used by the code that runs the loop
 -- (`lio.loop`, lio/service.lua) and by protocol code (`lio.webserver`, `lio.http.client`); programs use `driver.net`.
 --
 -- A round of the loop (`step`) sends the queued bytes, waits for I/O until the next timer is due, and wakes the tasks
@@ -46,8 +46,8 @@ local function flush(driver)
   while c do
     unflushed[c] = nil
     if before ~= true then before() end
-    -- If the system accepts only a part of the queue, the rest is sent when the socket becomes writable, or with the
-    -- next send of a task.
+    -- If the system accepts only a part of the queue, the rest is sent when the socket becomes writable, or together
+    -- with the next `send` of a task.
     if not is_closed(c) and send(c, 0) == 0 then driver.flushing[c] = true end
     c, before = next(unflushed)
   end
@@ -257,7 +257,7 @@ end
 
 -- `driver:wait_readable(c [, seconds])`: waits until a connection that the caller has armed for reading is readable. If
 -- another task holds the connection, only waits until the connection is free. `seconds` replaces the connection's time
--- limit. Returns true, "timeout", "closed", or the reason that `wake_reader` was given.
+-- limit. Returns true, "timeout", "closed", or the reason that was passed to `wake_reader`.
 function Driver:wait_readable(c, seconds)
   local queue <const>, reason = self.read_queue, true
   if holder_of(queue, c) then
@@ -270,7 +270,8 @@ function Driver:wait_readable(c, seconds)
   return reason
 end
 
--- `driver:wake_reader(c, reason)`: wakes the task that waits to read from a connection. Returns whether a task waited.
+-- `driver:wake_reader(c, reason)`: wakes the task that waits to read from a connection. Returns whether a task was
+-- waiting.
 function Driver:wake_reader(c, reason)
   return self.scheduler.wakeup(c, reason) == true
 end
@@ -289,7 +290,7 @@ function Driver:wait(token, seconds)
   return value
 end
 
--- `driver:wake(token, value)`: ends the wait on a token. Returns whether a task waited.
+-- `driver:wake(token, value)`: ends the wait on a token. Returns whether a task was waiting.
 function Driver:wake(token, value)
   return self.scheduler.wakeup(token, value) == true
 end

@@ -45,8 +45,8 @@ local function check_address(call, addr, port)
   if not unix_path(addr) then misuse.check_port(call, 2, port) end
 end
 
--- Returns the ip and the family of an address; or nil, message, code. If the caller can yield, another thread resolves
--- a name; otherwise, for example before the loop runs, this thread blocks.
+-- Returns the IP address and the family of an address or host name; or nil, message, code. If the caller can yield,
+-- another thread resolves a name; otherwise, for example before the loop runs, this thread blocks.
 local function find_address(driver, addr)
   local ip, family = resolver.is_numeric(addr)
   if ip then return ip, family end

@@ -1,5 +1,5 @@
 -- Listeners, which `net.listen` returns, and `net.accept`. Part of `lio.net`. Accepted connections are streams. While
--- no descriptor is free, accepting pauses. Servers (net/server.lua) also accept through this file.
+-- no descriptor is free, accepting is paused. Servers (net/server.lua) also accept through this file.
 
 local connection = require "lio.net.connection"
 local misuse = require "lio.misuse"
@@ -12,14 +12,14 @@ local now <const> = require("lio").now
 local accept_stream <const> = stream.accept
 local adopt <const> = connection.adopt
 
--- If the process has no free descriptor, or the system has no memory, accepting pauses for PAUSE seconds. A message
+-- If the process has no free descriptor, or the system has no memory, accepting is paused for PAUSE seconds. A message
 -- about the pause is logged at most once in MESSAGE_INTERVAL seconds.
 local PAUSE <const>, MESSAGE_INTERVAL <const> = 0.1, 60
 local EXHAUSTED <const> = { EMFILE = true, ENFILE = true, ENOBUFS = true, ENOMEM = true }
 
 local M = {}
 
--- The code that accepts may set `on_exhausted`, which is called when accepting pauses. `is_duplicate` is true if
+-- The code that accepts may set `on_exhausted`, which is called when accepting is paused. `is_duplicate` is true if
 -- another worker has the same socket open.
 local Listener = {}
 Listener.__index = Listener
@@ -54,7 +54,7 @@ local function pause_accepting(listener, message)
   listener.paused = true
   if not listener.last_message or now() - listener.last_message > MESSAGE_INTERVAL then
     listener.last_message = now()
-    io.stderr:write("lio: ", message, "; accepting pauses until descriptors are free\n")
+    io.stderr:write("lio: ", message, "; accepting is paused until descriptors are free\n")
   end
   if listener.on_exhausted then listener.on_exhausted() end
 end

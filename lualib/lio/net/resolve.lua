@@ -65,7 +65,7 @@ function Resolver:after_events()
   end
 end
 
--- Returns the pending query for a name, or starts one if there is none; on failure nil, message, code.
+-- Returns the pending query for a name, or starts one if there is none; on failure, nil, message, code.
 local function query_for(self, name)
   local query = self.pending[name]
   if query then return query end

@@ -39,7 +39,7 @@ function M.measure(source, offset, length)
   if not size then return nil, message, code end
   local available = math.max(size - offset, 0)
   if (length or 0) > available then
-    return nil, "sendfile: the file has only " .. available .. " bytes from there on", "truncated"
+    return nil, "sendfile: the file has only " .. available .. " bytes after the offset", "truncated"
   end
   return length or available
 end

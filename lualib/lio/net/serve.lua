@@ -121,7 +121,7 @@ end
 function M.install(driver)
   -- `serve(listener, handler [, opts])` returns a server. The server runs `handler(c)` as a task for each connection
   -- and closes the connection afterwards; an error that the handler raises is logged with its traceback. At
-  -- `opts.max_connections` connections, accepting pauses; `opts.on_error(message, c)` replaces the log;
+  -- `opts.max_connections` connections, accepting is paused; `opts.on_error(message, c)` replaces the log;
   -- `opts.on_stop()` runs when a stop begins. With `opts.attended`, the handler runs in the accept loop and must not
   -- wait. If `listener` is nil, the server gets connections only through `server:admit`.
   function driver.net.serve(listener, handler, opts)

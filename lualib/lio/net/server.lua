@@ -10,9 +10,9 @@
 --   `close()`         closes the remaining connections at the end of a stop
 -- A backend that accepts connections itself also has
 --   `listen(socket)`  sets the socket from which it accepts
---   `accept()`        returns true if it has accepted a connection or is full; false if no peer waits, with the socket
---                     armed; nil, message, code on failure
---   `accept_waiting()`  accepts a waiting peer even if the server is full; returns whether a peer waited
+--   `accept()`        returns true if it has accepted a connection or is full; false if no peer is waiting (the
+--                     socket is then armed); nil, message, code on failure
+--   `accept_waiting()`  accepts a waiting peer even if the server is full; returns whether a peer was waiting
 --
 -- A server uses `net`, `scheduler`, `timers`, `sleep`, `connection_kind` and `listener_kind` of its driver, and
 -- `accept_by` if the backend accepts connections itself. net/remote.lua has a driver without a loop.

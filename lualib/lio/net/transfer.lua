@@ -95,7 +95,7 @@ function M.install(driver)
     misuse.check_kind("transfer", c, "connection")
     if math.type(service) ~= "integer" then misuse.argument("transfer", 2, "service", service) end
     if is_closed(c) then return nil, "closed", "closed" end
-    if not driver.call_service then misuse.raise "transfer: the loop belongs to no service" end
+    if not driver.call_service then misuse.raise "transfer: the loop does not belong to a service" end
     return M.transfer_as(driver, service, nil, c, ...)
   end
 end

@@ -105,7 +105,7 @@ local function transmit(s, data, addr, port)
   return sent, message, code
 end
 
--- `recvfrom(u)` returns the data, the ip and the port of one datagram; on failure `nil, message, code`. `""` is a
+-- `recvfrom(u)` returns the data, the ip and the port of one datagram; on failure, `nil, message, code`. `""` is a
 -- datagram of length 0.
 function Udp.recvfrom(u)
   misuse.check_kind("recvfrom", u, "datagram socket")
@@ -123,7 +123,8 @@ function Udp.recvfrom(u)
   return data, ip, port
 end
 
--- Returns the address to send to. For a host name, this is the first of its addresses that has the socket's family.
+-- Returns the IP address to send to; or nil, message, code. For a host name, this is its first address of the socket's
+-- family.
 local function find_address(u, addr)
   if resolver.is_numeric(addr) then return addr end
   local list, message, code = u.driver.net.resolve(addr)

@@ -124,7 +124,7 @@ end
 
 -- `queue:wait_ready(x [, seconds])`: waits until a socket that the caller has armed is ready. The caller then holds the
 -- socket, and must release it. `seconds` replaces the time limit of the socket. Returns true, "timeout", "closed", or
--- the reason that `driver:wake_reader` was given.
+-- the reason that was passed to `driver:wake_reader`.
 function WaitQueue:wait_ready(x, seconds)
   local token = x
   if not self.is_reading then

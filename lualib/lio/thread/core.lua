@@ -293,8 +293,8 @@ local function kill_soon(t)
   if task.is_idle(t.co) then M.kill(t) else task.fork(kill_soon, t) end
 end
 
--- `thread.status(t)` returns "running"; "waiting" if the thread waits or is ready to run; "zombie" if it has ended and
--- its result was not taken; or "dead".
+-- `thread.status(t)` returns "running"; "waiting" if the thread is waiting or ready to run; "zombie" if it has ended
+-- and its result was not taken; or "dead".
 function M.status(t)
   check(t, 1, "status")
   if t.done then

@@ -115,7 +115,7 @@ function AppServer:count() return self.server:count() end
 
 function AppServer:is_full() return self.server:is_full() end
 
--- Requests that `on_leave` be called when the next connection has been removed.
+-- Makes the native server call `on_leave` when the next connection has been removed.
 function AppServer:notify_leave() self.server:notify_next_close() end
 
 function AppServer:listen(socket)
@@ -147,8 +147,8 @@ end
 -- Does nothing, because a connection that a program takes over has already been removed.
 function AppServer.release() end
 
--- Called when the process is out of descriptors: closes a few idle connections that have had a response, so that
--- waiting peers can be accepted.
+-- Called when the process is out of descriptors: closes a few idle connections that have already received a response,
+-- so that waiting peers can be accepted.
 function AppServer:close_some_idle() self.server:close_some_idle() end
 
 -- Stopping ---------------------------------------------------------------------------------------------

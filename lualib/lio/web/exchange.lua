@@ -29,7 +29,7 @@ local Exchange = {
   file = false,
   end_hooks = false,
   taken_over = false, -- the program owns the connection
-  peer_closed = false, -- the peer has closed, or is not reading
+  peer_closed = false, -- the peer has closed the connection, or is not reading
   aborted = false, -- the response cannot be completed
   event_stream = false, -- server-sent events
   waiting = false, -- for each event, a list of the tokens of waiting tasks
@@ -141,7 +141,8 @@ function Exchange:continue_reading(f, limit, value, status, reason)
   return value, status, reason
 end
 
--- Calls `f`, a function of `http.request` that reads the body, until it no longer blocks. Returns the results of `f`.
+-- Calls `f`, a function of `http.request` that reads the body, and waits for data while `f` returns false. Returns the
+-- results of `f`.
 function Exchange:read(f, limit)
   return self:continue_reading(f, limit, f(self.request, limit))
 end

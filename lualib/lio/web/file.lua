@@ -17,7 +17,7 @@ local begin <const>, finish_pieces <const> = sending.begin, sending.finish_piece
 
 -- A range of up to this many bytes is read and sent with the head; a longer range is sent by sendfile(2).
 local MAX_PIECE <const> = 32 * 1024
--- The status of the response for each error code of opening a file. Any other code is a fault of the server.
+-- The status of the response for each error code of opening a file. Any other code causes the status 500.
 local STATUS <const> = {
   ["not found"] = 404, outside = 404, ["not a file"] = 404, ENOTDIR = 404, denied = 403, EMFILE = 503, ENFILE = 503,
 }
@@ -39,7 +39,7 @@ function M.report_exhausted(req, res, message)
   local now = lio.now()
   if now - last_report >= QUIET then
     last_report = now
-    io.stderr:write("lio: ", req.method, " ", req.target, ": ", message, "; files are answered with 503\n")
+    io.stderr:write("lio: ", req.method, " ", req.target, ": ", message, "; requests for files get status 503\n")
   end
   native.drop_body_fields(res.request)
   res:header("Retry-After", 1)
@@ -212,7 +212,7 @@ local function open_file(folder, path)
   return f, message, code
 end
 
--- Responds if a file could not be opened. Raises if the server is at fault. Returns nil, message, code.
+-- Responds if a file could not be opened. Raises if STATUS does not contain the code. Returns nil, message, code.
 local function refuse(res, message, code)
   local status = STATUS[code]
   if not status then misuse.raise("res:file: " .. message) end

@@ -197,8 +197,8 @@ local function urlencoded(req, exchange, chosen)
   return nil, "the form has too many fields", 413
 end
 
--- Deletes the temporary files. Called at the end of the request; idempotent. `reason` is the reason that errors of
--- later calls give: by default, that the request has ended.
+-- Deletes the temporary files. Called at the end of the request; idempotent. `reason` completes the errors of later
+-- calls; by default, the reason is that the request has ended.
 function Form:close(reason)
   for _, part in ipairs(self.files) do close_part(part, reason or "because its request has ended") end
 end

@@ -14,7 +14,8 @@ local M = {}
 -- raised value), `message`, and `text` (the message and the traceback).
 function M.catch(value)
   local message = texts.message_of(value)
-  -- `debug.traceback` truncates its message at a NUL, so it gets an empty one, and the message is prepended here.
+  -- `debug.traceback` truncates its message at a NUL, so it gets an empty message, and the actual message is prepended
+  -- to its result.
   return { value = value, message = message, text = message .. debug.traceback("", 2) }
 end
 

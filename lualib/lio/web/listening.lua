@@ -27,7 +27,7 @@ for name, rule in pairs(LISTEN_OPTIONS) do RUN_OPTIONS[name] = rule end
 
 -- Addresses --------------------------------------------------------------------------------------------
 
--- Reads `where`: a port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"` or a socket. Returns an address and a port (nil
+-- Parses `where`: a port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"` or a socket. Returns an address and a port (nil
 -- for a unix socket); or the socket.
 local function parse_address(call, where, opts)
   if type(where) == "userdata" then
@@ -47,7 +47,7 @@ local function parse_address(call, where, opts)
   if not addr then addr, port = where:match("^([^:]+):(%d+)$") end
   port = math.tointeger(tonumber(port))
   if not addr or port > 65535 then
-    misuse.raise(("app:%s: cannot read the address '%s'; an example is 127.0.0.1:8080"):format(call, where))
+    misuse.raise(("app:%s: cannot parse the address '%s'; an example is 127.0.0.1:8080"):format(call, where))
   end
   return addr, port
 end
@@ -145,7 +145,7 @@ end
 local function start_workers(app, where, opts)
   local loop = require "lio.loop"
   if loop.drives() then
-    misuse.raise "app:run: several workers are started by a program's main chunk, not inside of a loop or a service"
+    misuse.raise "app:run: several workers can be started only in a program's main chunk, not in a loop or a service"
   end
   local addr, port = parse_address("run", where, opts)
   local ok, message = require("lio.web.workers").start {

@@ -2,8 +2,8 @@
 -- web/mount.lua for apps mounted in it; `req.path` is relative to the app that handles the request. webserver.lua uses
 -- `next_of` for routes with several handlers.
 --
--- Invariant: `next()` does not raise the errors of the functions that it calls. An error is logged and answered here,
--- so the code after `next()` runs, and finds the response in `res`.
+-- Invariant: `next()` does not raise the errors of the functions that it calls. It logs such an error and sets the
+-- response to it, so the code after `next()` runs, and finds the response in `res`.
 
 local exchanges = require "lio.web.exchange"
 local handler_error = require "lio.web.handler_error"

@@ -94,7 +94,7 @@ function Response:write(piece)
     self.unwritten = self.unwritten - #piece
     if self.unwritten < 0 then
       exchange.aborted = true
-      misuse.raise "res:write: more than the Content-Length that was set"
+      misuse.raise "res:write: the body is longer than the Content-Length that was set"
     end
   end
   local queued, failed = native.queue_chunk(self.request, piece)

@@ -21,7 +21,7 @@ M.defaults = {
   debug = false, -- error pages with traceback
 }
 
--- The size of the parser's table limits `fields`.
+-- The upper bound of `fields` is the size of the parser's table.
 local OPTIONS <const> = {
   request_line = options.whole(1, 1 << 30),
   headers = options.whole(1, 1 << 30),

@@ -88,7 +88,7 @@ end
 function Events:wait(seconds)
   misuse.check_optional_seconds("wait", 1, seconds)
   if self.closed then return nil, "closed" end
-  if self.waiting then misuse.raise "events:wait: another task waits on this stream" end
+  if self.waiting then misuse.raise "events:wait: another task is already waiting on this stream" end
   local driver = self.driver
   self.waiting = driver:new_token()
   -- Runs even if the task is killed.

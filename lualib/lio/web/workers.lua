@@ -16,7 +16,7 @@ local misuse = require "lio.misuse"
 local M = {}
 
 -- How many calls of `run` with several workers this VM has made. The n-th call in a worker corresponds to the n-th call
--- here.
+-- in the VM that starts the workers.
 local calls = 0
 
 -- In a worker, its assignment: `index` (its number) and `count` (the number of workers); `call`, the number of the call
@@ -125,7 +125,7 @@ local function find_program(module, args)
   local arg = rawget(_G, "arg")
   local script = arg and arg[0]
   if not (script and loadfile(script)) then
-    misuse.raise "app:run: several workers run the program's file, and this program has none"
+    misuse.raise "app:run: several workers run the program's file, but this program has no file"
   end
   return { script = script, args = table.pack(table.unpack(arg)) }
 end

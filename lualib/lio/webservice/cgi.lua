@@ -31,7 +31,7 @@ local function find(text)
   return value
 end
 
--- `load(prefix, text)` returns the module, or raises a message that describes the fault.
+-- `load(prefix, text)` returns the module. Raises a message if the module cannot be loaded or is not a table.
 function M.load(prefix, text)
   local ok, module = pcall(find, text)
   if not ok then
@@ -80,7 +80,7 @@ function M.handler(module)
     if not body then return res end
     local code, content, headers = f(req.params.rest or "", req.query, headers_of(req), body)
     local status = type(code) == "number" and math.tointeger(code)
-    if not status then error("a cgi function must return a status code first, not " .. tostring(code), 0) end
+    if not status then error("the first result of a cgi function must be a status code, not " .. tostring(code), 0) end
     return status, content, headers
   end
 end

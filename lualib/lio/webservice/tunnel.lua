@@ -1,9 +1,9 @@
 -- The redirect mode of `lio.webservice`: a tunnel, which is another service, carries the bytes of clients.
 --
 -- Each session has a pair of sockets. One end is served like the connection of any client, so all rules and limits of
--- the server apply. Bytes from the tunnel are written to the other end; bytes of responses are read there and sent to
--- the tunnel. Invariants: the bytes of a session keep their order and none is lost; a session is in `sessions` until
--- the tunnel has been notified that the session has ended, so that late bytes do not open a new session.
+-- the server apply. Bytes from the tunnel are written to the other end; bytes of responses are read from that end and
+-- sent to the tunnel. Invariants: the bytes of a session keep their order and none is lost; a session is in `sessions`
+-- until the tunnel has been notified that the session has ended, so that late bytes do not open a new session.
 
 local loop = require "lio.loop"
 local ltask = require "ltask"
@@ -13,8 +13,8 @@ local driver <const> = require("lio.net.driver").of(loop.net)
 
 local M = {}
 
--- The maximum number of bytes of a session that can be pending here if the tunnel sends without waiting for the
--- results.
+-- The maximum number of bytes of a session that can be pending in this service if the tunnel sends without waiting for
+-- the results.
 local BACKLOG <const> = 16 * 1024 * 1024
 -- Centiseconds between two liveness checks of a tunnel that does not report its death.
 local CHECK_INTERVAL <const> = 100
@@ -209,9 +209,9 @@ function Tunnel:stop(grace)
   pcall(ltask.call, self.address, "tunnel_end", self.addr, self.port)
 end
 
--- `open(app, address, addr, port, on_death)`: requests the service `address` to carry the connections to `addr` and
--- `port`. Returns a tunnel; or nil and a message. The tunnel's fields `url` and `public_port` are the service's
--- results, if the service returned any. `on_death()` is called when the service has died.
+-- `open(app, address, addr, port, on_death)`: asks the service `address` to carry the connections to `addr` and `port`.
+-- Returns a tunnel; or nil and a message. The tunnel's fields `url` and `public_port` are the service's results, if the
+-- service returned any. `on_death()` is called when the service has died.
 function M.open(app, address, addr, port, on_death)
   if address == ltask.self() then return nil, "the tunnel cannot be this service itself" end
   local ok, opened, second = pcall(ltask.call, address, "tunnel_open", addr, port)

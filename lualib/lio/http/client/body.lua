@@ -54,7 +54,7 @@ local function of_function(f)
   return body
 end
 
--- Joins the strings of a list. Raises for any other table.
+-- Joins the strings and numbers of a list. Raises for any other table.
 local function of_list(list)
   local count = #list
   for key, value in pairs(list) do
@@ -62,7 +62,7 @@ local function of_list(list)
     if not is_place or type(value) ~= "string" and type(value) ~= "number" then
       local what = is_place and "a " .. type(value) .. " at [" .. key .. "]" or "the key '" .. tostring(key) .. "'"
       error("body must be a string, a list of strings, a function or an open file, not a table with " .. what
-        .. " (json = sends a table as JSON, form = as a form)", 0)
+        .. " (option 'json' sends a table as JSON, option 'form' as a form)", 0)
     end
   end
   return table.concat(list)

@@ -117,11 +117,11 @@ function Connection:poll_head()
     if status >= 200 then return status, head end
     if status == 101 then
       if self.upgrades then return status, head end
-      return nil, "the server switches protocols, which was not requested", "protocol"
+      return nil, "the server switched protocols, which was not requested", "protocol"
     end
     self.interim_count = self.interim_count + 1
     self.continued = self.continued or status == 100
-    if self.interim_count > MAX_INTERIM then return nil, "too many interim answers", "protocol" end
+    if self.interim_count > MAX_INTERIM then return nil, "too many interim responses", "protocol" end
   end
 end
 
@@ -137,7 +137,7 @@ function Connection:await_head(timeouts, seconds, until_continue)
     if until_continue and self.continued then return false end
     if self.interim_count ~= interim_count then since, interim_count = now(), self.interim_count end
     local left = seconds and math.max(since + seconds - now(), 0)
-    local ok, message, why = self:wait(left, timeouts, false, "waiting for the answer")
+    local ok, message, why = self:wait(left, timeouts, false, "waiting for the response")
     if not ok then
       if until_continue and why == "timeout" and not (timeouts.deadline and now() >= timeouts.deadline) then
         return false
@@ -147,8 +147,8 @@ function Connection:await_head(timeouts, seconds, until_continue)
   end
 end
 
--- `conn:read(f, timeouts, limit)` calls `f`, a method of `conn.responses` that reads the body, until `f` would no
--- longer block. Returns the results of `f`; or nil, message, code if waiting fails.
+-- `conn:read(f, timeouts, limit)` calls `f`, a method of `conn.responses` that reads the body, and waits for data while
+-- `f` returns false. Returns the results of `f`; or nil, message, code if waiting fails.
 function Connection:read(f, timeouts, limit)
   while true do
     local data, message, code = f(self.responses, limit)
@@ -198,7 +198,7 @@ local function send_piece(send, self, timeouts, request, piece)
   if piece == "" then return true end
   if not request.length then return send(self, timeouts, ("%x\r\n"):format(#piece), piece, "\r\n") end
   request.left = request.left - #piece
-  if request.left < 0 then error("the function of the request's body returned more than its Content-Length", 0) end
+  if request.left < 0 then error("the request's body function returned more bytes than the Content-Length", 0) end
   return send(self, timeouts, piece)
 end
 
@@ -220,7 +220,7 @@ local function send_pieces(send, self, timeouts, request)
     local ok, message, code = send_piece(send, self, timeouts, request, piece)
     if not ok then return ok, message, code end
     if send ~= send_aside and request.left ~= 0 then
-      -- If the server has refused the request, the remaining pieces need not be sent.
+      -- If the response has already arrived, `on_early_response` decides whether to send the remaining pieces.
       local status, head, why = self:poll_head()
       if status then return false, status, head end
       if status == nil then return nil, head, why end
@@ -245,7 +245,8 @@ local function continue_sending(self, timeouts, request)
   end)
 end
 
--- Called if the response has arrived before the whole request was sent. A refusal or a redirect stops the sending.
+-- Called if the response has arrived before the whole request was sent. The rest is sent only if the status is below
+-- 300.
 local function on_early_response(self, timeouts, request, status)
   if status >= 300 then
     self.is_unusable = true

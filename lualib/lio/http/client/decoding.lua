@@ -35,8 +35,8 @@ function Chain:finish()
 end
 
 -- `of(value, limit)` returns the decoder for a body with the Content-Encoding `value`. Returns nil if there is no
--- coding or an unknown coding; the program then gets the encoded body. `limit`: the maximum length of the body in
--- bytes.
+-- coding, an unknown coding, or more than MAX_CODINGS codings; the program then gets the encoded body. `limit`: the
+-- maximum length of the body in bytes.
 function M.of(value, limit)
   if not value then return nil end
   local chain = {}

@@ -35,7 +35,7 @@ local function timeouts_of(client, opts)
   }
 end
 
--- Returns a request, or nil, message, code. Raises for misuse.
+-- Returns a request; or nil, message, code. Raises for misuse.
 local function prepare(client, opts)
   local request, message = requests.new(opts, { base = client.base, headers = client.options.headers })
   if not request then return nil, "url: " .. message, "url" end
@@ -66,8 +66,9 @@ local function endpoint_of(request)
   return { key = via.host .. " " .. via.port, addr = via.host, port = via.port }
 end
 
--- Returns whether a failed request may be sent again. The server may have closed an idle connection before the request
--- arrived. A request that is not idempotent could be executed twice (RFC 9112 section 9.5).
+-- Returns whether a failed request may be sent again: the server may have closed the idle connection before the request
+-- arrived, the request is idempotent (any other request could be executed twice, RFC 9112 section 9.5), and its body
+-- can be sent again.
 local function may_repeat(request, conn, code)
   return conn.request_count > 1 and CONNECTION_LOST[code] and not conn.responses:has_begun() and request.is_idempotent
     and (not request.body or request.body:rewind())
@@ -91,7 +92,7 @@ local function send_once(client, request, endpoint, is_new)
   return nil, head, why, may_repeat(request, conn, why)
 end
 
--- Sends a request. If the request fails and may be repeated, sends it again on a new connection. Returns the response,
+-- Sends a request. If the request fails and may be repeated, sends it again on a new connection. Returns the response;
 -- or nil, message, code.
 local function send(client, request)
   local endpoint, message, code = endpoint_of(request)
@@ -115,7 +116,7 @@ local function refuse_redirect(response, message)
   return nil, message, "redirect"
 end
 
--- Sends a request, and follows at most `max` redirects. Returns the last response, or nil, message, code.
+-- Sends a request, and follows at most `max` redirects. Returns the last response; or nil, message, code.
 local function follow(client, request, max)
   while true do
     local response, message, code = send(client, request)
@@ -136,7 +137,7 @@ local function follow(client, request, max)
 end
 
 -- `perform(client, call, opts)`: performs the request of a call such as "http.get". The options have been checked.
--- Returns the response, or nil, message, code.
+-- Returns the response; or nil, message, code.
 return function(client, call, opts)
   client.pool:driver():check_loop("http.client: %s request", opts.method or "GET")
   local ok, request, message, code = pcall(prepare, client, opts)

@@ -49,8 +49,8 @@ local function host_of(pool, key)
   return host
 end
 
--- Gives `what`, which is a connection, or true for a place for a new connection, to the task that has waited longest.
--- Returns whether a task was waiting.
+-- Gives `what` to the task that has waited longest. Returns whether a task was waiting. `what`: a connection, or true
+-- for the place of a new connection.
 local function grant(pool, host, what)
   while host.first <= host.last do
     local token = host.waiting[host.first]
@@ -129,7 +129,8 @@ local function wait_for_grant(pool, host, seconds)
   return granted
 end
 
--- Opens a connection, for which the caller has counted a place. Returns the connection; or nil, message, code.
+-- Opens a connection, which the caller has already counted in `host.count`. Returns the connection; or nil, message,
+-- code.
 local function open(pool, host, endpoint, seconds)
   local driver, opened = pool:driver(), false
   local _ <close> = defer(function()

@@ -161,7 +161,7 @@ local function check_method(method)
   if type(method) ~= "string" or not method:find "^[%w!#$%%&'*+.^_`|~-]+$" then
     error("method must be a token, not " .. misuse.shown(method), 0)
   end
-  if method == "CONNECT" then error("method CONNECT makes a tunnel, which this client does not support", 0) end
+  if method == "CONNECT" then error("method CONNECT creates a tunnel, which this client does not support", 0) end
   return method
 end
 
@@ -169,7 +169,7 @@ end
 local function url_of(options, base)
   local text = options.url
   if type(text) ~= "string" then error("url must be a string, not " .. type(text), 0) end
-  if text:find "[%c]" then error("url has a control character", 0) end
+  if text:find "[%c]" then error("url contains a control character", 0) end
   local url, message
   if base then
     url, message = urls.resolve(base, text)
@@ -181,7 +181,7 @@ local function url_of(options, base)
   if query == nil then return url end
   if type(query) == "table" then query = urls.encode(query, "query") end
   if type(query) ~= "string" then error("query must be a string or a table, not " .. type(query), 0) end
-  if query:find "%c" then error("query has a control character", 0) end
+  if query:find "%c" then error("query contains a control character", 0) end
   return urls.with_query(url, query)
 end
 
@@ -252,8 +252,8 @@ end
 local FOLLOWED <const> = { [301] = true, [302] = true, [303] = true, [307] = true, [308] = true }
 
 -- `request:redirect(status, location)`: changes this request into the request to send after a redirect (RFC 9110
--- section 15.4). Returns true; false if the redirect must not be followed; or nil and a message if the location is
--- malformed.
+-- section 15.4). Returns true; false if the response is not a redirect, or if the body cannot be sent again; or nil and
+-- a message if the location is malformed.
 function Request:redirect(status, location)
   if not FOLLOWED[status] or not location then return false end
   local method = self.method

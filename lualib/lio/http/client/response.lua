@@ -213,7 +213,7 @@ end
 -- caller must close the connection.
 function Response:take_over()
   local conn = self.conn
-  if self.status ~= 101 or not conn then error("take_over: the answer does not switch protocols", 2) end
+  if self.status ~= 101 or not conn then error("take_over: the response does not switch protocols", 2) end
   self.conn = nil
   return conn:detach()
 end

@@ -169,7 +169,7 @@ function M.encode(values, name)
   return table.concat(parts, "&")
 end
 
--- `with_query(url, query)` returns a copy of a URL with `query` appended to the URL's query.
+-- `with_query(url, query)` returns a URL like `url`, with `query` appended to its query.
 function M.with_query(url, query)
   if query == "" then return url end
   if url.query and url.query ~= "" then query = url.query .. "&" .. query end

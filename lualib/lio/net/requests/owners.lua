@@ -1,11 +1,10 @@
--- The services that own handles of this service, and the things that must end when such an owner dies. Part of
--- lio/net/requests.
+-- The services that own handles of this service, and the handles, connects and waits that must end when such an owner
+-- dies. Part of lio/net/requests.
 --
 -- To detect an owner's death, this service sends it a request that is never answered: the request fails when the owner
 -- dies. Our service library provides such a request in every service; for another library, `lio.net.remote` adds one to
--- the services that use it. If an owner does not have such a request, the request is sent again every second while the
--- owner has handles or other things in this service. Invariant: nothing is registered for an owner that is known to be
--- dead.
+-- the services that use it. If an owner does not have such a request, the request is sent again every second while
+-- something is registered for the owner. Invariant: nothing is registered for an owner that is known to be dead.
 
 local INTERVAL <const> = 100 -- centiseconds
 
