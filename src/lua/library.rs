@@ -57,7 +57,8 @@ pub(crate) fn embedded(name: &[u8]) -> Option<&'static Embedded> {
     found.ok().map(|index| &EMBEDDED[index])
 }
 
-/// Returns an embedded Lua file as a precompiled chunk.
+/// Returns the embedded Lua file of a module as a precompiled chunk; `None` if there is no such file, or if there is
+/// not enough memory.
 pub(crate) fn compiled(module: &str) -> Option<&'static [u8]> {
     let mut guard = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let known = guard.get_or_insert_default();
@@ -80,11 +81,11 @@ pub(crate) fn open_embedded(name: &'static str) -> Result<ChunkCall, Fault> {
 /// program may start thousands of them.
 pub(crate) const OPEN_COMPILED: Function = Function::new(open_compiled);
 
-/// Opens the part of the standard debug library that this library uses, for programs that do not load that library. The
-/// functions in this part only read.
+/// Opens the part of the debug library that lio uses, for programs that do not load that library. The functions in this
+/// part do not change anything.
 pub(crate) const OPEN_DEBUG: Function = Function::new(|_: &mut Call<'_>| Ok(ReadOnlyDebug));
 
-/// The place of a searcher in `package.searchers`.
+/// The position of a searcher in `package.searchers`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SearcherPosition {
     /// Before all other searchers.
@@ -188,8 +189,8 @@ results! {
     }
 }
 
-/// The searcher for all built-in modules. `search(name)` returns a loader and the file name for it, or a message, or
-/// nothing.
+/// The searcher for all built-in modules. `search(name)` returns a loader and the file name to pass to it. For an
+/// unknown module, returns a message if `name` begins with `lio`, and nothing otherwise.
 fn search<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
     let name = call.bytes(1)?;
     if let Some(open) = find(L::NATIVES, name) {

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(crate) trait Object: Sized + 'static {
     /// `__name`, shown in error messages.
     const NAME: &'static str;
-    /// How many user values each object has.
+    /// The number of user values of each object.
     const USER_VALUES: c_int = 0;
     /// The methods. `__index` is the table of these methods; a type without methods has no `__index`.
     const METHODS: FunctionTable = &[];

@@ -115,8 +115,8 @@ impl Push for Libraries {
 
 impl Stack {
     /// Calls the function below the topmost `arguments` values in protected mode. The function must belong to the core
-    /// and run no Lua code. The collector is stopped, and stays so until the step ends; hooks are off during the call.
-    /// Returns the status.
+    /// and run no Lua code. The collector is stopped, and stays stopped until the step ends; hooks are off during the
+    /// call. Returns the status.
     pub(super) fn call_isolated(&mut self, arguments: c_int, results: c_int) -> c_int {
         self.pause_collector();
         self.call_unhooked(arguments, results)
