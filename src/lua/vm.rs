@@ -152,7 +152,7 @@ impl<T: Send + 'static> Vm<T> {
         unsafe { State::new(main_state) }
     }
 
-    /// Returns the coroutine of the main function.
+    /// Returns the coroutine of the main function; `None` in a program's VM, or if the VM is closed.
     fn main_coroutine(&self) -> Option<State> {
         self.context().main_coroutine()
     }
@@ -163,7 +163,7 @@ impl<T: Send + 'static> Vm<T> {
         self.context().main_state.get()
     }
 
-    /// Returns the memory that Lua allocates from in this VM.
+    /// Returns the memory from which this VM allocates.
     pub(crate) fn memory(&self) -> &Memory {
         &self.context().memory
     }
@@ -240,7 +240,7 @@ impl<T: Send + 'static> Vm<T> {
             main_state.restart_collector();
         }
         check_status(status, &mut main_state)?;
-        main_state.coroutine_at(main_state.count()).ok_or_else(|| "no coroutine".into())
+        main_state.coroutine_at(main_state.count()).ok_or_else(|| "the new coroutine is missing".into())
     }
 
     /// Resumes the main function, with `argument` if there is one. The values that it yields are dropped.
@@ -313,7 +313,8 @@ impl<T> Vm<T> {
         self.context().is_broken.get()
     }
 
-    /// Closes the VM, which runs the finalizers. The data stays. A broken VM is not closed.
+    /// Closes the VM, which runs the finalizers. The data is kept until the VM is dropped. Does nothing if the VM is
+    /// closed or broken.
     pub(crate) fn close(&mut self) -> Result<(), Broken> {
         let main_state = self.context().main_state.get();
         if main_state.is_null() || self.is_broken() {
@@ -329,7 +330,7 @@ impl<T> Vm<T> {
     }
 
     /// Calls into the VM. If a panic in foreign code unwinds the call, the VM is broken.
-    // Inlined like its callers: each slice of a service passes through here.
+    // Inlined, like its callers, because each slice of a service calls this.
     #[inline(always)]
     fn guarded<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, Broken> {
         if self.is_broken() {

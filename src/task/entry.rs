@@ -23,7 +23,7 @@ pub(crate) enum Reason {
     Other,
     /// A wait for the response of this service.
     Call(u32),
-    /// A wait for the host's timer with this ID.
+    /// A wait for the host's timer with this id.
     Timer(u64),
 }
 

@@ -3,8 +3,9 @@
 //!
 //! - The coroutine of a finished task is reused for the next one. The coroutine of a task that failed or was killed is
 //!   closed, together with its `<close>` variables, and released.
-//! - A wakeup puts the task into the ready queue and never runs it inside the waker. Tasks run in the order of their
-//!   wakeups. The queue contains only task ids; the values for the resume are already on the coroutine's own stack.
+//! - A wakeup only puts the task into the ready queue; the task never runs inside the call that wakes it. Tasks run in
+//!   the order of their wakeups. The queue contains only task ids; the values for the resume are already on the
+//!   coroutine's own stack.
 //! - A wait leaves its token in the first stack slot of its frame, which keeps the token alive.
 //! - Lua code can close or resume any coroutine that it has as a value. Therefore each use checks the coroutine's
 //!   status first, and the step after a wait checks that this module has resumed the task. If a program has resumed a

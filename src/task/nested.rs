@@ -76,7 +76,8 @@ impl Tasks {
         }
     }
 
-    /// Pushes false and a mark on a coroutine that is suspended in `resume`. Returns the number of these values.
+    /// Pushes false and a mark onto the stack of a coroutine that is suspended in `resume`. Returns the number of these
+    /// values; `None` if the coroutine is in another state, or if its stack is full.
     fn fail_resume(&self, front: Coroutine, error: ResumeError) -> Option<i32> {
         let pushed = self.threads.push_to(front, false) && self.threads.push_to(front, error.mark());
         pushed.then_some(2)
@@ -113,7 +114,7 @@ impl Tasks {
         }
     }
 
-    /// Pushes `ok` to the stack of `front`, and moves the topmost `count` values of `child` there. Returns how many
+    /// Pushes `ok` onto the stack of `front`, and moves the topmost `count` values of `child` there. Returns how many
     /// values `front` has received; `None` if its stack is full.
     fn transfer_outwards(&self, child: Coroutine, front: Coroutine, ok: bool, count: i32) -> Option<i32> {
         if !self.threads.push_to(front, ok) {
@@ -138,8 +139,8 @@ impl TaskTable {
         self.threads.count_suspended(&outer[..untouched])
     }
 
-    /// Removes the coroutine at `position`, and the coroutines inside of it, from the chain of a task that does not
-    /// run. The caller is about to close these coroutines.
+    /// Removes the coroutine at `position`, and the coroutines inside it, from the chain of a task that does not run.
+    /// The caller is about to close these coroutines.
     pub(super) fn sever(&mut self, id: TaskId, position: usize) {
         self.truncate_chain(id, position);
         self.enqueue_once(id, Phase::Severed);

@@ -175,9 +175,9 @@ fn call_on_error(call: &mut Call<'_>) -> Result<Next, Fault> {
     Ok(Next::call(2, then(|_, _| Ok(())), 0))
 }
 
-/// `task.on_error(message [, co])`: called with the error of a failed task, and with its coroutine if its stack still
-/// exists. A program can replace this function to log elsewhere. The default writes the message and a traceback to
-/// standard error.
+/// `task.on_error(message [, co])`: called with the error of a failed task and, if the task's stack still exists, with
+/// the task's coroutine. A program can replace this function to log elsewhere. The default writes the message and a
+/// traceback to standard error.
 pub(crate) const ON_ERROR: Function = Function::new(on_error);
 
 fn on_error(call: &mut Call<'_>) -> Result<Next, Fault> {

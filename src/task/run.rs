@@ -1,4 +1,4 @@
-//! Running tasks: resumes a coroutine, and handles how it stopped.
+//! Running tasks: resuming a coroutine, and handling how it stopped.
 //!
 //! Lua code that runs meanwhile (a task, a finalizer, a handler) may call any function here.
 
@@ -47,7 +47,7 @@ impl Tasks {
         self.mark_running(task, false)
     }
 
-    /// Whether one more task can be started inside of the running one.
+    /// Whether one more task can be started inside the running one.
     pub(crate) fn may_spawn(&self) -> bool {
         self.depth.get() < MAX_DEPTH
     }
@@ -61,8 +61,8 @@ impl Tasks {
         self.depth.set(self.depth.get() - 1);
     }
 
-    /// Resumes the task that waits on a token, with the topmost `count` values of the step's stack. If the task's stack
-    /// is full, it waits again. Returns whether a task was waiting.
+    /// Resumes the task that waits on a token, with the topmost `count` values of the step's stack. Returns whether a
+    /// task was waiting. If the task's stack is full, the task waits again, and `Full` is returned.
     #[inline]
     pub(crate) fn resume_waiter(
         self: &Rc<Self>, call: &mut Call<'_>, token: Token, count: i32, ending: Ending,

@@ -114,7 +114,7 @@ impl Push for Weaken<'_> {
             to.drop_top();
             push_weak(&mut to, c"k");
             push_metatable(&mut to, finalize_guard);
-            // The new tables are below the table whose items they become.
+            // Stores the two new tables in `table`; `set_item` needs the table below the new item.
             for number in [GUARD_META, GUARDS] {
                 to.push_copy(table);
                 let below = to.count() - 1;

@@ -22,8 +22,8 @@ pub(crate) enum Obstacle {
 }
 
 impl Threads {
-    /// Checks that the running step can yield up to the `resume` of the coroutine `own`. Returns how many `resume`
-    /// calls of programs are in between.
+    /// Checks that the running step can yield up to the `resume` of the coroutine `own`. Returns the number of `resume`
+    /// calls by programs in between.
     #[inline(always)]
     pub(crate) fn yield_depth(&self, stack: &Stack, own: Coroutine) -> Result<u32, Obstacle> {
         if !stack.is_yieldable() {
