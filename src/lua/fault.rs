@@ -37,8 +37,8 @@ enum Cause {
 #[derive(Debug)]
 struct ArgumentPlace {
     index: c_int,
-    /// The call's name, and the number to add to `index` to get the argument's number as the caller counts. If `None`,
-    /// both come from Lua's debug information.
+    /// The call's name, and the number that is added to `index` to get the number of the argument in that call. If
+    /// `None`, both come from Lua's debug information.
     call: Option<(&'static str, c_int)>,
 }
 

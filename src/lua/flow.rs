@@ -8,7 +8,8 @@ use std::ffi::c_int;
 
 /// The results of a function, or the action after one of its steps.
 pub(crate) trait Returns: Sized + 'static {
-    /// Pushes the values. This can raise an error, so a value that owns something is parked in the store meanwhile.
+    /// Pushes the values. This can raise an error, so a value that owns something is parked in the store while it is
+    /// pushed.
     fn push_results(self, to: Pusher<'_>) -> Flow;
 }
 
@@ -62,7 +63,8 @@ impl Flow {
     /// Packs a kind and a count.
     #[inline(always)]
     fn word(kind: FlowKind, count: c_int) -> u64 {
-        // A negative count is a mistake in the step. It becomes `MAX_COUNT`, which is also refused later.
+        // A negative count is a mistake in the step. It becomes `MAX_COUNT`, so a call fails, and any other action is
+        // limited to the values that exist.
         (kind as u64) << 20 | u64::from((count as u32).min(MAX_COUNT))
     }
 

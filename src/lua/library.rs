@@ -77,8 +77,8 @@ pub(crate) fn open_embedded(name: &'static str) -> Result<ChunkCall, Fault> {
     Ok(Next::call(2, MODULE, 0).pushing((file.code(), name, file.file_name())))
 }
 
-/// Loads the embedded Lua module that was passed to `require`, from precompiled code. Services use this, because a
-/// program may start thousands of them.
+/// Loads the embedded Lua module whose name was passed to `require`, from precompiled code. Services use this, because
+/// a program may start thousands of them.
 pub(crate) const OPEN_COMPILED: Function = Function::new(open_compiled);
 
 /// Opens the part of the debug library that lio uses, for programs that do not load that library. The functions in this
@@ -97,8 +97,8 @@ pub(crate) enum SearcherPosition {
     Last,
 }
 
-/// Returns a function that makes the library `L` loadable in the VM of a program. Call it after the standard library
-/// has been loaded.
+/// Returns a function that makes the library `L` loadable in the VM of a program. Call the returned function after the
+/// standard library has been loaded.
 pub(crate) const fn install_in_program<L: Library>() -> Function {
     Function::native(|mut to| {
         install::<L>(&mut to, SearcherPosition::BehindPath);
@@ -251,7 +251,7 @@ impl Push for ReadOnlyDebug {
     }
 }
 
-/// The precompiled Lua files by module, with line numbers and names for tracebacks. A file is compiled at first use and
+/// The precompiled Lua files by module, with line numbers and names for tracebacks. A file is compiled on first use and
 /// kept until the process ends.
 static COMPILED: Mutex<Option<FxHashMap<&'static str, &'static [u8]>>> = Mutex::new(None);
 

@@ -27,7 +27,7 @@ pub(crate) trait Object: Sized + 'static {
     fn collected(&mut self) {}
 }
 
-/// Pushes the metatable of `T`, which is created at first use.
+/// Pushes the metatable of `T`, which is created on first use.
 #[inline]
 pub(super) fn push_metatable_of<T: Object>(to: &mut Pusher<'_>) {
     if to.push_registered(type_identity::<T>()) != Kind::Table {

@@ -55,7 +55,7 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the VM's only shared value of type `T`, which is created at first use.
+    /// Returns the VM's only shared value of type `T`, which is created on first use.
     pub(crate) fn shared<T: Default + 'static>(&mut self) -> Result<Rc<T>, Fault> {
         self.reserve(1)?;
         let store = vm_context::store_of(self);

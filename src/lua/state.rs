@@ -56,8 +56,9 @@ impl Key {
 }
 
 /// A stack in use: the stack of the running function, or of a coroutine in the same VM. The stack exists as long as the
-/// `State`. No other code changes the stack meanwhile, so a string stays in its place while the `State` is borrowed. A
-/// caller that pushes a value has reserved room for it: with [`State::has_room`], or in a step with `Stack::reserve`.
+/// `State`. During this time, no other code changes the stack, so a string stays in its place while the `State` is
+/// borrowed. A caller that pushes a value has reserved room for it: with [`State::has_room`], or in a step with
+/// `Stack::reserve`.
 ///
 /// An index is the position of a value, counted from 1 at the bottom, or the pseudo-index of an upvalue. At an index
 /// out of range there is no value ([`Kind::None`]).

@@ -148,7 +148,7 @@ impl<T: Send + 'static> Vm<T> {
     fn main_state(&self) -> State {
         let main_state = self.context().main_state.get();
         assert!(!main_state.is_null(), "the VM is closed");
-        // SAFETY: the caller owns or borrows the VM, and nothing runs on it meanwhile.
+        // SAFETY: the caller owns or borrows the VM, and no code runs on it while the returned `State` is in use.
         unsafe { State::new(main_state) }
     }
 
@@ -225,7 +225,7 @@ impl<T: Send + 'static> Vm<T> {
     }
 
     /// Pushes a new coroutine onto the main state of a service, even if this exceeds the memory limit. The collector is
-    /// stopped meanwhile: a finalizer that ran on the main state would expose this state to the program.
+    /// stopped during the call: a finalizer that ran on the main state would expose this state to the program.
     fn push_coroutine(&mut self) -> Result<State, String> {
         let mut main_state = self.main_state();
         let collects = main_state.is_collecting();

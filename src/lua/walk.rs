@@ -1,4 +1,4 @@
-//! Reading tables to any depth. No Lua code runs meanwhile, so no table changes during the traversal.
+//! Reading tables to any depth. No Lua code runs during the traversal, so no table changes.
 
 use super::fault::Fault;
 use super::function::Function;

@@ -83,7 +83,8 @@ impl Memory {
     /// Shrinking a block never fails.
     ///
     /// # Safety
-    /// `block` is null, or a block of this memory with `old` bytes, which is not used after the call.
+    /// `block` is null, or a block of this memory with `old` bytes. After a successful call, it is not used at its old
+    /// address.
     #[inline(always)]
     pub(crate) unsafe fn reallocate(&self, block: *mut u8, old: usize, new: usize) -> *mut u8 {
         if block.is_null() {
@@ -194,7 +195,7 @@ impl Arena {
     /// has no memory, returns null and leaves the block unchanged; this never happens when the block shrinks.
     ///
     /// # Safety
-    /// The block belongs to this arena, has `old` bytes, and is not used after the call at its old address.
+    /// The block belongs to this arena, has `old` bytes, and after a successful call is not used at its old address.
     unsafe fn resize(&self, block: *mut u8, old: usize, new: usize) -> *mut u8 {
         // SAFETY: large blocks belong to malloc(3) and small ones to chunks, so each block is returned to its origin.
         unsafe {

@@ -96,7 +96,7 @@ impl Default for Tasks {
 }
 
 impl Tasks {
-    /// Returns the VM's tasks, which are created at first use. Fails if there is not enough memory, or if the VM is
+    /// Returns the VM's tasks, which are created on first use. Fails if there is not enough memory, or if the VM is
     /// closing.
     pub(crate) fn of(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
         let tasks: Rc<Tasks> = call.shared().map_err(|_| closed())?;

@@ -2,10 +2,10 @@
 //!
 //! A `resume` of `lio.coroutine` is a plain nested `lua_resume`, and the core records which coroutine resumes which.
 //! When the innermost coroutine waits, all coroutines from the task's own to the innermost become the task's *chain*,
-//! and the innermost one its *front*. Each `resume` on the C stack then yields in turn, until the scheduler's thread
-//! gets control. From then on the chain is flat: a wakeup resumes the front directly. The values that the front yields
-//! or returns, or its error, are moved to the next coroutine outwards, which is suspended in its `resume` and continues
-//! with them. A later `resume` nests again.
+//! and the innermost one its *front*. Each `resume` on the C stack then yields in turn, until control returns to the
+//! scheduler's thread. From then on the chain is flat: a wakeup resumes the front directly. The values that the front
+//! yields or returns, or its error, are moved to the next coroutine outwards, which is suspended in its `resume` and
+//! continues with them. A later `resume` nests again.
 //!
 //! So a program that never waits inside its coroutines pays only for recording one link per resume. The first wait
 //! costs one yield and one anchor per level. Further waits of the front cost nothing per level.
@@ -83,9 +83,9 @@ impl Tasks {
         pushed.then_some(2)
     }
 
-    /// Called when the front has returned, has failed, or has yielded outside of a wait. Moves its results, or its
-    /// error, to the next coroutine outwards, which becomes the front. Returns the number of values; `None` if no
-    /// coroutine is left.
+    /// Called when the front has returned, has failed, or has yielded outside a wait. Moves its results, or its error,
+    /// to the next coroutine outwards, which becomes the front. Returns the number of values; `None` if no coroutine is
+    /// left.
     pub(super) fn pass_outwards(&self, id: TaskId, resumed: Resumed) -> Option<i32> {
         let table = &mut *self.table.borrow_mut();
         let child = table.task(id).front();

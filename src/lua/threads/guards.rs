@@ -11,7 +11,7 @@ use std::ffi::c_int;
 use std::rc::Rc;
 
 /// The userdata block of a guard. When a guard is finalized, no code can wake the task whose own coroutine is `own`.
-/// The guard's user value is a table of the task's coroutines by their places.
+/// The guard's user value is a table that maps places to the task's coroutines.
 #[derive(Clone, Copy)]
 pub(super) struct Guard {
     threads: *const Threads,
