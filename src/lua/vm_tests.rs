@@ -223,7 +223,7 @@ fn no_program_gets_the_main_state_in_the_last_calls_of_a_vm() {
           ended = true
         end
         local odd = setmetatable({}, { __tostring = function() seen 'tostring' return 'odd' end })
-        -- A table grows without a step of the collector: so one is due when the function fails.
+        -- Growing the table does not run the collector, so a collector step is due when the function fails.
         local list = {}
         for i = 1, 1000 do list[i] = i end
         error(odd)";
