@@ -1,8 +1,9 @@
 //! The layout of userdata blocks that contain Rust values, and how their type is checked.
 //!
-//! Each block begins with the identity of its type, so a check reads the block's kind, size and first word, without a
-//! lookup. No other userdata can begin with this identity, because Lua code cannot write into a block. A finalizer can
-//! get a value that has already been dropped; such a value is refused like a value of another type.
+//! Each block begins with the identity of its type, so checking the type needs no lookup: the check reads the kind of
+//! the value, and the size and the first word of the block. No other userdata can begin with this identity, because Lua
+//! code cannot write into a block. A finalizer can get a value that has already been dropped; such a value is refused
+//! like a value of another type.
 
 use super::state::{Key, State, at};
 use mlua::ffi;
@@ -45,7 +46,7 @@ pub(super) fn type_number<T: 'static>() -> u64 {
     number.0
 }
 
-/// Returns the registry key under which a VM keeps the userdata that refers to its `T`.
+/// Returns the registry key of the userdata that refers to a VM's `T`.
 pub(super) fn shared_key<T: 'static>() -> *const c_void {
     struct Of<T>(std::marker::PhantomData<T>);
     type_identity::<Of<T>>()
@@ -54,17 +55,17 @@ pub(super) fn shared_key<T: 'static>() -> *const c_void {
 /// The beginning of a userdata block that contains a Rust value.
 #[repr(C)]
 pub(super) struct Slot<T> {
-    /// The type's identity; null once the value is dropped.
+    /// The type's identity; null after the value has been dropped.
     pub(super) key: *const c_void,
     pub(super) value: MaybeUninit<T>,
 }
 
 impl<T> Slot<T> {
-    /// Lua aligns userdata only for its own numbers and pointers.
+    /// Fails to compile if `T` needs a larger alignment than Lua's numbers, for which Lua aligns userdata.
     pub(super) const ALIGNMENT_FITS: () = assert!(align_of::<Slot<T>>() <= align_of::<f64>());
 }
 
-/// Returns what [`State::identity`] returns for the userdata that contains `object`.
+/// Returns the identity of the userdata that contains `object`; see [`State::identity`].
 #[inline(always)]
 pub(crate) fn identity_of<T: 'static>(object: &T) -> usize {
     std::ptr::from_ref(object).addr().wrapping_sub(offset_of!(Slot<T>, value))

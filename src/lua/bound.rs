@@ -6,8 +6,8 @@ use super::returns::Push;
 use std::ffi::c_int;
 
 /// A table of functions that share an upvalue: the value at the index `upvalue`. The functions are added to the table
-/// at the index `table`, or to a new table. Before that, the fields of the table at the index `copied`, if given, are
-/// copied to that table. All indexes are stack indexes of the calling function.
+/// at the index `table`, or to a new table if `table` is `None`. If `copied` is given, the fields of the table at that
+/// index are added first. All indexes are stack indexes of the calling function.
 pub(crate) struct BoundFunctions {
     pub(crate) list: FunctionTable,
     pub(crate) upvalue: c_int,

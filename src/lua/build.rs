@@ -53,7 +53,7 @@ fn push_items<T: Push>(items: &mut [T], fields: usize, to: &mut Pusher<'_>) {
     }
 }
 
-/// Sets the fields `values` of the table on top of the stack.
+/// Sets each field in `values` in the table on top of the stack.
 fn set_named<K: Push>(values: &mut [(K, Value)], mut to: Pusher<'_>) {
     for (name, value) in values {
         name.push(to.reborrow());

@@ -47,8 +47,8 @@ impl Call<'_> {
     #[inline]
     pub(crate) fn as_object<T: Object>(&self, index: c_int) -> Option<&T> {
         let value = self.stack.find::<T>(index)?;
-        // SAFETY: the object exists while the call is borrowed: no Lua code runs, and no method returns a mutable
-        // reference meanwhile.
+        // SAFETY: the object exists while the call is borrowed: during the borrow, no Lua code runs, and no method
+        // returns a mutable reference.
         Some(unsafe { &*value })
     }
 

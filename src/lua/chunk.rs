@@ -6,7 +6,7 @@ use std::ffi::CStr;
 /// Lua code, pushed as the function that runs it. A syntax error is raised with Lua's own message.
 #[derive(Clone, Copy)]
 pub(crate) enum Chunk<'a> {
-    /// Lua text or a precompiled chunk, with the name that errors show.
+    /// Lua text or a precompiled chunk, and the chunk name for error messages.
     Text(&'a [u8], &'a CStr),
     /// The path of a file with Lua text or a precompiled chunk; `None` is standard input.
     File(Option<&'a CStr>),

@@ -26,7 +26,7 @@ impl Stack {
     }
 
     /// Whether a `for` over the iterator at `iterator` is running in the active coroutine at `thread`. A `for` keeps
-    /// its iterator in an unnamed variable, which exists as long as the loop runs.
+    /// its iterator in an internal variable, which exists as long as the loop runs.
     #[cold]
     pub(crate) fn is_iterating(&self, thread: c_int, iterator: c_int) -> bool {
         if !self.is_active(thread) {

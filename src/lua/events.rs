@@ -1,4 +1,4 @@
-//! Builds values from the events of a decoder, one event after the other.
+//! Builds values from the events of a decoder, one event at a time.
 //!
 //! Between two events, none of the decoder's frames is active, and its state is stored where a memory error cannot leak
 //! it, see `returns`.
@@ -83,7 +83,7 @@ pub(crate) struct DecodedOnPush<S>(pub(crate) S);
 impl<S: Encoded> Values for DecodedOnPush<S> {
     #[inline]
     fn push_all(&mut self, to: Pusher<'_>) -> c_int {
-        const { assert!(!std::mem::needs_drop::<S::Decoder>(), "a memory error skips the decoder's frame") };
+        const { assert!(!std::mem::needs_drop::<S::Decoder>(), "a memory error would skip the decoder's destructor") };
         Decoded(self.0.decoder()).push_all(to)
     }
 }
@@ -175,7 +175,7 @@ impl<E: Decoder> Builder<'_, E> {
             }
             Event::Content(name, table) => {
                 if depth > 0 {
-                    self.fail("content inside of a table");
+                    self.fail("a table is filled inside another table");
                 }
                 self.reserve(ROOM);
                 self.push_named(name);
@@ -212,7 +212,7 @@ impl<E: Decoder> Builder<'_, E> {
         self.content(table, depth + 1);
     }
 
-    /// Fills the table on top.
+    /// Fills the table on top of the stack.
     fn content(&mut self, table: &Table, depth: u32) {
         // A finalizer may have run since the table was created.
         if table.items > 0 {
@@ -235,7 +235,7 @@ impl<E: Decoder> Builder<'_, E> {
         loop {
             match self.value(depth) {
                 Built::Plain | Built::Value => {}
-                Built::NaN => self.fail("NaN for a key"),
+                Built::NaN => self.fail("a key is NaN"),
                 Built::Nil | Built::End | Built::Content => break,
             }
             match self.value(depth) {
@@ -250,7 +250,7 @@ impl<E: Decoder> Builder<'_, E> {
     fn name(&mut self, name: i64) {
         if !self.has_names {
             self.to.push_table(0, 0);
-            // All values are addressed from the top, so another value below them has no effect.
+            // All values are addressed from the top, so inserting a value below them has no effect on their addresses.
             self.to.insert_top(self.base);
             self.has_names = true;
         }

@@ -76,7 +76,7 @@ impl<R: Returns> Returns for Result<R, Failure> {
 }
 
 /// Returns the code for an errno: English words for common errors, the C name for some other errors, and `failed` for
-/// all errors that are not listed.
+/// all others.
 pub(crate) fn code_of(errno: Errno) -> &'static str {
     match errno {
         Errno::CONNREFUSED => "refused",

@@ -37,8 +37,8 @@ enum Cause {
 #[derive(Debug)]
 struct ArgumentPlace {
     index: c_int,
-    /// The call's name, and the number to add to `index` to get the argument's number as the caller counts. If `None`,
-    /// both come from Lua's debug information.
+    /// The call's name, and the number that is added to `index` to get the number of the argument in that call. If
+    /// `None`, both come from Lua's debug information.
     call: Option<(&'static str, c_int)>,
 }
 
@@ -55,14 +55,14 @@ pub(crate) fn failed(call: &'static str) -> impl Fn(io::Error) -> Fault {
 }
 
 impl Fault {
-    /// `bad argument #index to 'call' (message)`.
+    /// Returns the error `bad argument #index to 'call' (message)`.
     #[cold]
     pub(crate) fn argument(index: c_int, message: impl fmt::Display) -> Fault {
         let place = ArgumentPlace { index, call: None };
         Fault(Box::new(Cause::Argument(place, message.to_string())))
     }
 
-    /// `bad argument #index to 'call' (what expected, got …)`.
+    /// Returns the error `bad argument #index to 'call' (what expected, got …)`.
     #[cold]
     pub(crate) fn expected(index: c_int, what: &'static str) -> Fault {
         let place = ArgumentPlace { index, call: None };
@@ -107,13 +107,14 @@ impl Fault {
         Fault(Box::new(Cause::Value(index)))
     }
 
-    /// Returns a fault that makes the step run again with the number at `index` as a string.
+    /// Returns a fault that makes the core convert the number at `index` to a string and run the step again.
     #[cold]
     pub(super) fn convert(index: c_int) -> Fault {
         Fault(Box::new(Cause::Convert(index)))
     }
 
-    /// Returns the stack index of the number that must be converted to a string before the step runs again.
+    /// Returns the stack index of the number that must be converted to a string before the step runs again; `None` if
+    /// the step must not run again.
     pub(super) fn conversion(&self) -> Option<c_int> {
         match *self.0 {
             Cause::Convert(index) => Some(index),
@@ -141,7 +142,7 @@ impl Fault {
         Fault::message(panic_message(panic))
     }
 
-    /// Raises the fault. While Lua copies the message, the fault is in the store.
+    /// Raises the fault. While Lua copies the message, the fault is parked in the store.
     #[cold]
     pub(super) fn raise(self, to: &mut Pusher<'_>) -> ! {
         // A failure that cannot be returned here is raised as an error with its message.
@@ -216,13 +217,13 @@ pub(super) fn panic_message(panic: Box<dyn Any + Send>) -> String {
         .unwrap_or("unknown cause");
     let message = format!("internal error: {what}");
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        // Dropping the payload has panicked.
+        // Dropping the payload panicked, too.
         std::mem::forget(another);
     }
     message
 }
 
-/// Pushes the message of a cause.
+/// Pushes the message of a cause; nil if the cause has none.
 fn push_cause(cause: &Cause, mut to: Pusher<'_>) {
     match cause {
         Cause::Argument(_, text) | Cause::Message(text) => to.push_string(text.as_bytes()),

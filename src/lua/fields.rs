@@ -82,7 +82,7 @@ impl Call<'_> {
             self.push_integer(list.number.into());
             self.push_integer(number as i64);
             self.push_copy(value);
-            // A call does not run the collector if the stack has room.
+            // A call does not run the collector if the stack does not have to grow.
             if !self.has_room(40) {
                 return Err(Fault::message("stack overflow"));
             }
@@ -187,7 +187,8 @@ impl<K: Push, V: Push> Push for StoredInTable<K, V> {
     }
 }
 
-/// `(object, field, number, value)`: stores the value in the list in the field. Creates the list if there is none.
+/// `(object, field, number, value)`: stores `value` as the element `number` of the list in the object's field. Creates
+/// the list if there is none.
 const ENTER: Function = Function::native(|mut to| {
     let field = to.to_integer(2).unwrap_or_default() as c_int;
     let number = to.to_integer(3).unwrap_or_default();

@@ -8,7 +8,8 @@ use std::ffi::c_int;
 
 /// The results of a function, or the action after one of its steps.
 pub(crate) trait Returns: Sized + 'static {
-    /// Pushes the values. This can raise an error, so a value that owns something is in the store meanwhile.
+    /// Pushes the values. This can raise an error, so a value that owns something is parked in the store while it is
+    /// pushed.
     fn push_results(self, to: Pusher<'_>) -> Flow;
 }
 
@@ -47,7 +48,7 @@ pub(super) enum FlowKind {
 const MAX_COUNT: u32 = (1 << 20) - 1;
 
 impl Flow {
-    /// The function ends. Its results are the topmost `count` values.
+    /// Returns a flow that ends the function. Its results are the topmost `count` values.
     #[inline(always)]
     pub(super) fn returns(count: c_int) -> Flow {
         Flow { then: None, packed: Flow::word(FlowKind::Return, count) }
@@ -62,7 +63,8 @@ impl Flow {
     /// Packs a kind and a count.
     #[inline(always)]
     fn word(kind: FlowKind, count: c_int) -> u64 {
-        // A negative count is a mistake in the step. It becomes `MAX_COUNT`, which is also refused later.
+        // A negative count is a mistake in the step. It becomes `MAX_COUNT`, so a call fails, and any other action is
+        // limited to the values that exist.
         (kind as u64) << 20 | u64::from((count as u32).min(MAX_COUNT))
     }
 
@@ -71,7 +73,7 @@ impl Flow {
     fn protected(self, results: c_int, handler: c_int) -> Flow {
         assert!(
             (-1..=1).contains(&results) && (0..128).contains(&handler),
-            "results must be 0, 1 or all (-1), and the handler below 128"
+            "`results` must be 0, 1 or -1 (all), and `handler` must be 0 to 127"
         );
         Flow { packed: self.packed | (handler as u64) << 23 | u64::from((results as u32) << 30), ..self }
     }
@@ -110,7 +112,7 @@ impl Flow {
     /// Returns the context of a continuation: the number of values below the step's own values, and the kept number.
     #[inline(always)]
     pub(super) fn context(self, below: c_int) -> lua_KContext {
-        const { assert!(size_of::<lua_KContext>() == 8, "lio needs 64 bits") };
+        const { assert!(size_of::<lua_KContext>() == 8, "lio requires a 64-bit target") };
         (self.packed & !0xffff_ffff) as lua_KContext | below as lua_KContext
     }
 }

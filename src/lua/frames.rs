@@ -25,7 +25,8 @@ pub(crate) struct Frame {
 
 impl Threads {
     /// Returns the active function at `level` (0: the innermost) of a coroutine. `depth` selects the coroutine: 0 is
-    /// the running one, 1 the coroutine that has resumed it, and so on.
+    /// the running one, 1 the coroutine that has resumed it, and so on. Returns `None` if there is no such function or
+    /// coroutine.
     pub(crate) fn frame(&self, stack: &mut Stack, depth: usize, level: c_int) -> Result<Option<Frame>, Fault> {
         stack.reserve(1)?;
         let Some(thread) = self.outwards(stack, depth) else { return Ok(None) };

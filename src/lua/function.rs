@@ -56,7 +56,7 @@ macro_rules! functions {
 }
 pub(crate) use functions;
 
-/// Returns the name after the last colon of a path that ends with a NUL.
+/// Returns the name after the last colon or space of a path that ends with a NUL.
 pub(crate) const fn last_name(path: &'static str) -> &'static CStr {
     let mut name = path.as_bytes();
     let mut rest = name;

@@ -1,9 +1,9 @@
 //! Interrupts: a VM runs a function between two instructions at the request of another thread.
 //!
-//! The other thread sends a signal. The signal handler sets a hook in the VM that the interrupted thread runs, and the
-//! hook calls the function. `lua_sethook` may be called from a signal handler; the stock interpreter does so for
-//! Ctrl-C. The signal is SIGURG, which is ignored by default and which Go's runtime uses for the same purpose. If the
-//! program has its own handler for this signal, that handler stays, and no VM is interrupted.
+//! The other thread sends a signal. The signal handler sets a hook in the VM that the interrupted thread is running,
+//! and the hook calls the function. `lua_sethook` may be called from a signal handler; the stock interpreter does so
+//! for Ctrl-C. The signal is SIGURG, which is ignored by default and which Go's runtime uses for the same purpose. If
+//! the program has its own handler for this signal, that handler stays installed, and no VM is interrupted.
 
 use super::call::Call;
 use super::fault::Fault;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 thread_local! {
-    /// The VM that this thread runs, for the signal handler.
+    /// The VM that this thread is running, for the signal handler.
     static RUNNING: Cell<*const VmContext> = const { Cell::new(ptr::null()) };
 }
 
@@ -41,7 +41,7 @@ impl Target {
     /// Sets the target to the calling thread, until that thread calls [`Target::leave`].
     pub(crate) fn enter(&self) {
         RUNNING.set(ptr::null());
-        // SAFETY: returns the ID of the calling thread, without further conditions.
+        // SAFETY: `pthread_self` has no preconditions.
         let thread = unsafe { libc::pthread_self() };
         self.thread.store(thread as usize, Ordering::SeqCst);
     }
@@ -52,7 +52,7 @@ impl Target {
         self.thread.store(0, Ordering::SeqCst);
     }
 
-    /// Interrupts the VM that the thread runs, if it runs one.
+    /// Interrupts the VM that the thread is running, if any.
     pub(crate) fn interrupt(&self) {
         let installed = installed();
         let thread = self.thread.load(Ordering::SeqCst);

@@ -57,7 +57,8 @@ pub(crate) fn embedded(name: &[u8]) -> Option<&'static Embedded> {
     found.ok().map(|index| &EMBEDDED[index])
 }
 
-/// Returns an embedded Lua file as a precompiled chunk.
+/// Returns the embedded Lua file of a module as a precompiled chunk; `None` if there is no such file, or if there is
+/// not enough memory.
 pub(crate) fn compiled(module: &str) -> Option<&'static [u8]> {
     let mut guard = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let known = guard.get_or_insert_default();
@@ -76,15 +77,15 @@ pub(crate) fn open_embedded(name: &'static str) -> Result<ChunkCall, Fault> {
     Ok(Next::call(2, MODULE, 0).pushing((file.code(), name, file.file_name())))
 }
 
-/// Loads the embedded Lua module that was passed to `require`, from precompiled code. Services use this, because a
-/// program may start thousands of them.
+/// Loads the embedded Lua module whose name was passed to `require`, from precompiled code. Services use this, because
+/// a program may start thousands of them.
 pub(crate) const OPEN_COMPILED: Function = Function::new(open_compiled);
 
-/// Opens the part of the standard debug library that this library uses, for programs that do not load that library. The
-/// functions in this part only read.
+/// Opens the part of the debug library that lio uses, for programs that do not load that library. The functions in this
+/// part do not change anything.
 pub(crate) const OPEN_DEBUG: Function = Function::new(|_: &mut Call<'_>| Ok(ReadOnlyDebug));
 
-/// The place of a searcher in `package.searchers`.
+/// The position of a searcher in `package.searchers`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SearcherPosition {
     /// Before all other searchers.
@@ -96,8 +97,8 @@ pub(crate) enum SearcherPosition {
     Last,
 }
 
-/// Returns a function that makes the library `L` loadable in the VM of a program. Call it after the standard library
-/// has been loaded.
+/// Returns a function that makes the library `L` loadable in the VM of a program. Call the returned function after the
+/// standard library has been loaded.
 pub(crate) const fn install_in_program<L: Library>() -> Function {
     Function::native(|mut to| {
         install::<L>(&mut to, SearcherPosition::BehindPath);
@@ -188,8 +189,8 @@ results! {
     }
 }
 
-/// The searcher for all built-in modules. `search(name)` returns a loader and the file name for it, or a message, or
-/// nothing.
+/// The searcher for all built-in modules. `search(name)` returns a loader and the file name to pass to it. For an
+/// unknown module, returns a message if `name` begins with `lio`, and nothing otherwise.
 fn search<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
     let name = call.bytes(1)?;
     if let Some(open) = find(L::NATIVES, name) {
@@ -250,7 +251,7 @@ impl Push for ReadOnlyDebug {
     }
 }
 
-/// The precompiled Lua files by module, with line numbers and names for tracebacks. A file is compiled at first use and
+/// The precompiled Lua files by module, with line numbers and names for tracebacks. A file is compiled on first use and
 /// kept until the process ends.
 static COMPILED: Mutex<Option<FxHashMap<&'static str, &'static [u8]>>> = Mutex::new(None);
 

@@ -1,9 +1,9 @@
 //! The Lua core: the only code in the crate that calls Lua's C API. It offers a safe API to the rest of the crate.
 //!
 //! A function that Lua calls is `fn(&mut Call) -> Result<R, Fault>`. It runs as a *step*: it reads its arguments, works
-//! in Rust, and returns either the results for Lua or what to do next (a call, a wait) and which step follows. The core
-//! acts on that result after the step has returned and its locals are dropped. This guarantees the following rules, so
-//! the other code needs no `unsafe`:
+//! in Rust, and returns either the results for Lua, or the next action (a call, a wait) and the step that follows it.
+//! The core acts on that result after the step has returned and its locals have been dropped. This guarantees the
+//! following rules, so the other code needs no `unsafe`:
 //!
 //! - No Lua code runs during a step: no finalizer, no metamethod, no other call on the same object. Therefore a step
 //!   may borrow an object's value mutably. An operation that allocates Lua memory in the middle of a step pauses the
@@ -22,7 +22,7 @@
 //! | `state` | stack operations that run no Lua code, allocate nothing and raise nothing |
 //! | `pusher` | stack operations that can do all three, allowed only after a step |
 //! | `returns` | values that a step returns to Lua |
-//! | `new` | new objects, and bytes that an object gives to Lua |
+//! | `new` | new objects, and bytes that an object passes to Lua |
 //! | `store` | values that the core keeps for a VM |
 //! | `registry` | the entries that the core creates in each VM's registry |
 //! | `failure` | failures that a function returns |

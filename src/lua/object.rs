@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(crate) trait Object: Sized + 'static {
     /// `__name`, shown in error messages.
     const NAME: &'static str;
-    /// How many user values each object has.
+    /// The number of user values of each object.
     const USER_VALUES: c_int = 0;
     /// The methods. `__index` is the table of these methods; a type without methods has no `__index`.
     const METHODS: FunctionTable = &[];
@@ -27,7 +27,7 @@ pub(crate) trait Object: Sized + 'static {
     fn collected(&mut self) {}
 }
 
-/// Pushes the metatable of `T`, which is created at first use.
+/// Pushes the metatable of `T`, which is created on first use.
 #[inline]
 pub(super) fn push_metatable_of<T: Object>(to: &mut Pusher<'_>) {
     if to.push_registered(type_identity::<T>()) != Kind::Table {

@@ -55,7 +55,7 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the VM's only shared value of type `T`, which is created at first use.
+    /// Returns the VM's only shared value of type `T`, which is created on first use.
     pub(crate) fn shared<T: Default + 'static>(&mut self) -> Result<Rc<T>, Fault> {
         self.reserve(1)?;
         let store = vm_context::store_of(self);
@@ -115,8 +115,8 @@ impl Push for Libraries {
 
 impl Stack {
     /// Calls the function below the topmost `arguments` values in protected mode. The function must belong to the core
-    /// and run no Lua code. The collector is stopped, and stays so until the step ends; hooks are off during the call.
-    /// Returns the status.
+    /// and run no Lua code. The collector is stopped, and stays stopped until the step ends; hooks are off during the
+    /// call. Returns the status.
     pub(super) fn call_isolated(&mut self, arguments: c_int, results: c_int) -> c_int {
         self.pause_collector();
         self.call_unhooked(arguments, results)

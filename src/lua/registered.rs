@@ -55,7 +55,7 @@ impl Stack {
     }
 }
 
-/// Pushes a value and makes the VM keep it under a name.
+/// A value that the VM also keeps under a name.
 pub(crate) struct Register<V>(pub(crate) &'static RegistryName, pub(crate) V);
 
 impl<V: Push> Push for Register<V> {

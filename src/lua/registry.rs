@@ -22,7 +22,7 @@ pub(crate) fn ensure_store(to: &mut Pusher<'_>) {
     // The store is created after Lua has allocated a block for its handle.
     object::push(to, || Some(StoreHandle(Box::leak(Box::default()))));
     match store_of(to) {
-        // A finalizer has created a store meanwhile.
+        // A finalizer has created a store in the meantime.
         Some(_) => to.drop_top(),
         None => to.register(shared_key::<Store>()),
     }

@@ -23,7 +23,7 @@ pub(crate) trait Values: Sized + 'static {
     fn push_all(&mut self, to: Pusher<'_>) -> c_int;
 }
 
-/// Calls `push` with `value`, which is parked meanwhile if it owns anything.
+/// Calls `push` with `value`, which is parked during the call if it owns anything.
 #[inline(always)]
 pub(super) fn with_parked<T: 'static, R>(
     mut value: T, to: Pusher<'_>, push: impl FnOnce(&mut T, Pusher<'_>) -> R,

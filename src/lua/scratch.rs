@@ -13,7 +13,7 @@ thread_local!(static BYTES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) 
 /// value.
 pub(crate) struct ScratchBytes(pub(crate) usize);
 
-/// Calls `f` with the thread's buffer, which has [`SCRATCH_SIZE`] bytes, or `size` if that is less.
+/// Calls `f` with the first `size` bytes of the thread's buffer, or with the whole buffer if `size` is larger.
 pub(crate) fn scratch<R>(size: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
     BYTES.with_borrow_mut(|bytes| {
         if bytes.is_empty() {

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// used while an object is borrowed, see [`Call::object_and_stack`](super::Call::object_and_stack).
 pub(crate) struct Stack {
     pub(super) raw: State,
-    /// The number of values that can certainly be pushed.
+    /// The number of values for which the stack is known to have room.
     pub(super) room: c_int,
     /// The number of values just before the step pushed its first value; negative until then.
     pub(super) start_height: c_int,
@@ -61,7 +61,7 @@ impl Stack {
         !self.collector_paused && !self.is_collecting()
     }
 
-    /// Whether no other function is active in the VM. This is the case while the VM closes and runs the finalizers.
+    /// Whether no other function is active in the VM. This is the case while the VM is closing and runs the finalizers.
     pub(super) fn has_no_caller(&mut self) -> Result<bool, Fault> {
         self.reserve(1)?;
         let is_main = self.push_thread();
@@ -166,7 +166,7 @@ impl Stack {
         }
         let seconds = self.number(index)? / per_second;
         if seconds.is_nan() {
-            return Err(Fault::argument(index, "timeout is not a number"));
+            return Err(Fault::argument(index, "timeout is NaN"));
         }
         let bounded = (0.0..1e9).contains(&seconds);
         Ok(bounded.then(|| Duration::from_secs_f64(seconds)))

@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Converts a type number of Lua.
+    /// Converts a type code (`LUA_T…`).
     #[inline]
     pub(super) fn of(kind: c_int) -> Kind {
         match kind {
@@ -56,8 +56,9 @@ impl Key {
 }
 
 /// A stack in use: the stack of the running function, or of a coroutine in the same VM. The stack exists as long as the
-/// `State`. No other code changes the stack meanwhile, so a string stays in its place while the `State` is borrowed. A
-/// caller that pushes a value has reserved room for it: with [`State::has_room`], or in a step with `Stack::reserve`.
+/// `State`. During this time, no other code changes the stack, so a string stays in its place while the `State` is
+/// borrowed. A caller that pushes a value has reserved room for it: with [`State::has_room`], or in a step with
+/// `Stack::reserve`.
 ///
 /// An index is the position of a value, counted from 1 at the bottom, or the pseudo-index of an upvalue. At an index
 /// out of range there is no value ([`Kind::None`]).
@@ -86,7 +87,7 @@ macro_rules! ffi_methods {
 }
 pub(super) use ffi_methods;
 
-/// `deref_to_field!(Call<'_>, stack: Stack)`: the type gets the methods of its field's type.
+/// `deref_to_field!(Call<'_>, stack: Stack)`: implements `Deref` and `DerefMut` for the type; the target is the field.
 macro_rules! deref_to_field {
     ($type:ty, $field:ident: $target:ty) => {
         impl std::ops::Deref for $type {
@@ -241,7 +242,7 @@ impl State {
         /// Returns a number that identifies the current debug hook; 0 if no hook is set.
         pub(crate) fn hook[]() -> usize = |state| ffi::lua_gethook(state).map_or(0, |hook| hook as usize);
 
-        /// Whether the collector runs: the program has not stopped it, and no finalizer is active.
+        /// Whether the collector is running: it has not been stopped, and no finalizer is active.
         pub(super) fn is_collecting[]() -> bool = |state| ffi::lua_gc(state, ffi::LUA_GCISRUNNING) == 1;
 
         /// Sets or removes a debug hook that is called after each instruction.
@@ -261,7 +262,7 @@ impl State {
         #[cfg(not(feature = "lua55"))]
         pub(super) fn add_debt[](kibibytes: c_int) = |state| { ffi::lua_gc(state, ffi::LUA_GCSTEP, kibibytes); };
 
-        /// Returns the memory in use, in KiB.
+        /// Returns the amount of memory in use, in KiB.
         #[cfg(not(feature = "lua55"))]
         pub(super) fn kibibytes[]() -> c_int = |state| ffi::lua_gc(state, ffi::LUA_GCCOUNT);
 
@@ -360,7 +361,7 @@ impl State {
                 ffi::lua_settop(state, height);
             };
 
-        /// Moves the value on top to `index`, and drops the values above it.
+        /// Replaces the value at `index` with the value on top, and drops all values above `index`.
         pub(crate) fn replace_with_top[mut](index: c_int), given |stack| { (1..=stack.count()).contains(&index) } =
             |state| {
                 ffi::lua_copy(state, -1, index);

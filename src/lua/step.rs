@@ -150,7 +150,7 @@ where
 
 /// Handles the fault of a first step. If the step needs a number as a string, converts it and drops the values that the
 /// step has pushed above `height` (negative: none). A failure becomes the results of the function; any other fault is
-/// raised.
+/// raised. Returns `None` if the step must run again.
 #[cold]
 fn handle_fault(to: &mut Pusher<'_>, fault: Fault, height: c_int) -> Option<Flow> {
     let fault = match fault.returned() {
@@ -201,8 +201,8 @@ impl Pusher<'_> {
     }
 }
 
-/// Acts on the result of a step, and runs the steps that follow, until the function ends or yields. Calls are in a
-/// separate function, so that a wait, which ends the handling of each message, has few registers to save.
+/// Acts on the result of a step, and runs the steps that follow, until the function ends or yields. Calls are handled
+/// in a separate function, so that a wait, which ends the handling of each message, has few registers to save.
 fn run_flow(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
     while let Some(then) = flow.then {
         flow = match flow.kind() {

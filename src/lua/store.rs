@@ -40,8 +40,8 @@ impl Store {
         let mut value = Box::new(value);
         let pointer = &raw mut *value;
         let thread = thread();
-        // A VM runs on one thread at a time, whose stack grows down. So a frame that belongs to another thread, or is
-        // not above this frame, has ended. If such a frame has left a value here, it ended with an error.
+        // A VM runs on one thread at a time, and the thread's stack grows down. So a frame that belongs to another
+        // thread, or is not above this frame, has ended. If such a frame has left a value here, it ended with an error.
         let is_open = |entry: &Entry| entry.thread == thread && entry.frame > frame;
         let mut parked = self.parked.borrow_mut();
         let open = parked.iter().take_while(|entry| is_open(entry)).count();
@@ -69,7 +69,7 @@ impl Store {
         drop(done);
     }
 
-    /// Returns the shared value of type `T`, which is created at first use; `None` once the store is closed.
+    /// Returns the shared value of type `T`, which is created on first use; `None` once the store is closed.
     pub(super) fn shared<T: Default + 'static>(&self) -> Option<Rc<T>> {
         if self.closed.get() {
             return None;

@@ -32,7 +32,8 @@ impl Push for Text {
     }
 }
 
-/// Pops the error from a stack and returns it as a string. If a coroutine has closed itself, its stack is empty.
+/// Pops the error from a stack and returns it as a string. Returns a fixed text if the error is not a string, or if the
+/// stack is empty because a coroutine has closed itself.
 pub(super) fn take_message(stack: &mut State) -> String {
     let top = stack.count();
     let text = match (top > 0).then(|| stack.string(top)).flatten() {

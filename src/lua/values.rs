@@ -118,8 +118,8 @@ impl Stack {
         let top = self.count();
         self.push_nil();
         let mut result = Ok(());
-        // SAFETY: the key on top is nil, or the key that the last `lua_next` pushed. The table does not change
-        // meanwhile, since no Lua code runs.
+        // SAFETY: the key on top is nil, or the key that the last `lua_next` pushed. The table does not change during
+        // the traversal, since no Lua code runs.
         while result.is_ok() && unsafe { ffi::lua_next(self.state, index) } != 0 {
             result = visit(self, top + 1, top + 2);
             self.shorten(top + 1);

@@ -148,11 +148,11 @@ impl<T: Send + 'static> Vm<T> {
     fn main_state(&self) -> State {
         let main_state = self.context().main_state.get();
         assert!(!main_state.is_null(), "the VM is closed");
-        // SAFETY: the caller owns or borrows the VM, and nothing runs on it meanwhile.
+        // SAFETY: the caller owns or borrows the VM, and no code runs on it while the returned `State` is in use.
         unsafe { State::new(main_state) }
     }
 
-    /// Returns the coroutine of the main function.
+    /// Returns the coroutine of the main function; `None` in a program's VM, or if the VM is closed.
     fn main_coroutine(&self) -> Option<State> {
         self.context().main_coroutine()
     }
@@ -163,7 +163,7 @@ impl<T: Send + 'static> Vm<T> {
         self.context().main_state.get()
     }
 
-    /// Returns the memory that Lua allocates from in this VM.
+    /// Returns the memory from which this VM allocates.
     pub(crate) fn memory(&self) -> &Memory {
         &self.context().memory
     }
@@ -225,7 +225,7 @@ impl<T: Send + 'static> Vm<T> {
     }
 
     /// Pushes a new coroutine onto the main state of a service, even if this exceeds the memory limit. The collector is
-    /// stopped meanwhile: a finalizer that ran on the main state would expose this state to the program.
+    /// stopped during the call: a finalizer that ran on the main state would expose this state to the program.
     fn push_coroutine(&mut self) -> Result<State, String> {
         let mut main_state = self.main_state();
         let collects = main_state.is_collecting();
@@ -240,7 +240,7 @@ impl<T: Send + 'static> Vm<T> {
             main_state.restart_collector();
         }
         check_status(status, &mut main_state)?;
-        main_state.coroutine_at(main_state.count()).ok_or_else(|| "no coroutine".into())
+        main_state.coroutine_at(main_state.count()).ok_or_else(|| "the new coroutine is missing".into())
     }
 
     /// Resumes the main function, with `argument` if there is one. The values that it yields are dropped.
@@ -313,7 +313,8 @@ impl<T> Vm<T> {
         self.context().is_broken.get()
     }
 
-    /// Closes the VM, which runs the finalizers. The data stays. A broken VM is not closed.
+    /// Closes the VM, which runs the finalizers. The data is kept until the VM is dropped. Does nothing if the VM is
+    /// closed or broken.
     pub(crate) fn close(&mut self) -> Result<(), Broken> {
         let main_state = self.context().main_state.get();
         if main_state.is_null() || self.is_broken() {
@@ -329,7 +330,7 @@ impl<T> Vm<T> {
     }
 
     /// Calls into the VM. If a panic in foreign code unwinds the call, the VM is broken.
-    // Inlined like its callers: each slice of a service passes through here.
+    // Inlined, like its callers, because each slice of a service calls this.
     #[inline(always)]
     fn guarded<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, Broken> {
         if self.is_broken() {

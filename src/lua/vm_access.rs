@@ -26,9 +26,9 @@ impl Call<'_> {
         context_of(self).map(|context| &context.memory)
     }
 
-    /// Starts the collector of a service's VM. The first cycle begins when the VM's memory has doubled, as later cycles
-    /// do by default. The objects that exist now remain in use, and traversing them would be a tenth of a short
-    /// service's work.
+    /// Starts the collector of a service's VM. The first cycle begins when the VM's memory use has doubled, as later
+    /// cycles do by default. The objects that exist now remain in use, and traversing them would take a tenth of the
+    /// time of a short-lived service.
     pub(crate) fn start_collector(&mut self) {
         self.collector_paused = false;
         start_from_here(self);

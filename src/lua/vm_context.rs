@@ -13,15 +13,15 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
 
-/// The Rust data of a VM that the core creates. It is the context of the VM's allocator, so any state of the VM leads
-/// to it.
+/// The Rust data of a VM that the core creates. It is the context of the VM's allocator, so it can be found from any
+/// state of the VM.
 pub(super) struct VmContext {
     pub(super) memory: Memory,
     pub(super) store: Store,
-    /// The type of the data, 0 once the data is dropped; and the address of the data.
+    /// The type of the data (0 after the data has been dropped), and the address of the data.
     pub(super) data_type: Cell<u64>,
     pub(super) data: *mut (),
-    /// The main state; null once it is closed.
+    /// The main state; null after it has been closed.
     pub(super) main_state: Cell<*mut lua_State>,
     /// The coroutine of the main function; null if there is none, or if the VM is being closed.
     pub(super) main_coroutine: Cell<*mut lua_State>,
@@ -50,7 +50,7 @@ impl VmContext {
     /// Returns the stack of the main function's coroutine, if there is one.
     pub(super) fn main_coroutine(&self) -> Option<State> {
         let main = self.main_coroutine.get();
-        // SAFETY: the coroutine is on the main state, out of the reach of Lua code, until that state is closed.
+        // SAFETY: the coroutine is on the main state, where no Lua code can reach it, until that state is closed.
         (!main.is_null()).then(|| unsafe { State::new(main) })
     }
 

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The data of the VMs of these tests.
+/// The data of the VMs in these tests.
 #[derive(Default)]
 struct Notes {
     lines: Vec<String>,
@@ -17,7 +17,7 @@ struct Notes {
     anchored: Option<Coroutine>,
 }
 
-/// `keep()`: stores a value in the VM's data that an object of the VM could share.
+/// `keep()`: stores a shared value in the VM's data.
 fn keep(call: &mut Call<'_>) -> Result<(), Fault> {
     let own = VmOwned::new(call, Rc::new(Cell::new(7)));
     call.data::<Notes>().expect("the data of the VM").own = Some(own);
@@ -32,7 +32,7 @@ fn note(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `interrupt()`: interrupts the VM, as another thread does.
+/// `interrupt()`: interrupts the VM, as another thread would.
 fn interrupt_me(call: &mut Call<'_>) -> Result<(), Fault> {
     let notes = call.data::<Notes>().expect("the data of the VM");
     notes.target.interrupt();
@@ -157,7 +157,7 @@ fn the_debug_library_cannot_remove_the_main_function() {
         for key, value in pairs(registry) do
           if type(value) == 'thread' then
             threads = threads + 1
-            assert(value == coroutine.running(), 'the main state')
+            assert(value == coroutine.running(), 'the registry contains the main state')
             registry[key] = nil
             assert(not pcall(coroutine.close, value) and not coroutine.resume(value))
           end
@@ -223,7 +223,7 @@ fn no_program_gets_the_main_state_in_the_last_calls_of_a_vm() {
           ended = true
         end
         local odd = setmetatable({}, { __tostring = function() seen 'tostring' return 'odd' end })
-        -- A table grows without a step of the collector: so one is due when the function fails.
+        -- Growing the table does not run the collector, so a collector step is due when the function fails.
         local list = {}
         for i = 1, 1000 do list[i] = i end
         error(odd)";

@@ -1,4 +1,4 @@
-//! Reading tables to any depth. No Lua code runs meanwhile, so no table changes during the traversal.
+//! Reading tables to any depth. No Lua code runs during the traversal, so no table changes.
 
 use super::fault::Fault;
 use super::function::Function;
@@ -17,7 +17,7 @@ pub(crate) struct Walk {
     /// The number of values before the first cursor. Cursors may leave values above it, which are dropped when the walk
     /// ends.
     top: c_int,
-    /// The height to which the stack can certainly grow. The first cursor sets it.
+    /// The height up to which the stack is known to have room. The first cursor sets it.
     limit: c_int,
 }
 
@@ -145,7 +145,7 @@ impl Walk {
     }
 
     /// Whether the metatable of the value at `index` has a field with the name that the VM keeps as `name`; `None` if
-    /// the VM does not keep that name.
+    /// the value has a metatable, but the VM does not keep that name.
     pub(crate) fn has_metafield(&mut self, index: c_int, name: &'static RegistryName) -> Option<bool> {
         let stack = &mut self.stack;
         if !stack.push_metatable(index) {
@@ -194,7 +194,7 @@ impl Walk {
     }
 }
 
-/// `(table, number, value)`: stores the value in the table.
+/// `(table, number, value)`: stores `value` as the `number`th item of `table`.
 const ENTER: Function = Function::native(|mut to| {
     let number = to.to_integer(2).unwrap_or_default();
     to.push_copy(1);

@@ -12,7 +12,7 @@ use std::ops::Deref;
 use std::ptr;
 
 /// The size of the largest block that is cut from a chunk: 0 with the feature `plain_malloc`, so that memory checkers
-/// see each block.
+/// see every block.
 pub(super) const SMALL: usize = if cfg!(feature = "plain_malloc") { 0 } else { 512 };
 /// Sizes are rounded up to a multiple of this. A block whose size is a multiple of 16 is aligned to 16. Objects that
 /// need this alignment have a size that is a multiple of 16.
@@ -79,11 +79,12 @@ fn class(size: usize) -> usize {
 impl Memory {
     /// The operation of a Lua allocator. If `block` is null, allocates `new` bytes for an object with the type tag
     /// `old`. If `new` is 0, frees the block. Otherwise changes the size of the block from `old` to `new` bytes.
-    /// Returns the block, or null if the limit would be exceeded or the system has no memory. Shrinking a block never
-    /// fails.
+    /// Returns the block; null if it was freed, if the limit would be exceeded, or if the system has no memory.
+    /// Shrinking a block never fails.
     ///
     /// # Safety
-    /// `block` is null, or a block of this memory with `old` bytes, which is not used after the call.
+    /// `block` is null, or a block of this memory with `old` bytes. After a successful call, it is not used at its old
+    /// address.
     #[inline(always)]
     pub(crate) unsafe fn reallocate(&self, block: *mut u8, old: usize, new: usize) -> *mut u8 {
         if block.is_null() {
@@ -132,7 +133,7 @@ impl Memory {
 }
 
 impl Arena {
-    /// Returns the number of bytes in chunks, and how many of them are free.
+    /// Returns the number of bytes in chunks, and the number of these bytes that are free.
     #[cfg(test)]
     pub(super) fn idle(&self) -> (usize, usize) {
         let mut idle = self.rest_size.get();
@@ -194,7 +195,7 @@ impl Arena {
     /// has no memory, returns null and leaves the block unchanged; this never happens when the block shrinks.
     ///
     /// # Safety
-    /// The block belongs to this arena, has `old` bytes, and is not used after the call at its old address.
+    /// The block belongs to this arena, has `old` bytes, and after a successful call is not used at its old address.
     unsafe fn resize(&self, block: *mut u8, old: usize, new: usize) -> *mut u8 {
         // SAFETY: large blocks belong to malloc(3) and small ones to chunks, so each block is returned to its origin.
         unsafe {
@@ -246,8 +247,9 @@ impl Arena {
         self.chunks.set(chunk);
     }
 
-    /// Cuts a block from the unused rest, or from a new chunk. A block with alignment 16 is cut from the end, which has
-    /// that alignment.
+    /// Cuts a block from the unused rest. If the rest is too small, a free block or a new chunk replaces it first.
+    /// Returns null if the system has no memory. A block with alignment 16 is cut from the end, which has that
+    /// alignment.
     #[cold]
     fn cut_block(&self, class: usize) -> *mut u8 {
         let size = class * GRAIN;
@@ -303,7 +305,8 @@ impl Arena {
         false
     }
 
-    /// Allocates a chunk that has room for a block of `size` bytes.
+    /// Allocates a chunk that has room for a block of `size` bytes, and makes it the part that blocks are cut from.
+    /// Returns false if the system has no memory.
     fn allocate_chunk(&self, size: usize) -> bool {
         let share = (self.chunk_bytes.get() / CHUNK_SHARE).next_multiple_of(16);
         let total = share.clamp(CHUNK_MIN, CHUNK_MAX).max(HEADER + size);

@@ -46,7 +46,7 @@ impl Model {
             return false;
         }
         let align = if size.is_multiple_of(16) { 16 } else { 8 };
-        assert!((block as usize).is_multiple_of(align), "{size} is misaligned");
+        assert!((block as usize).is_multiple_of(align), "a block of {size} bytes is misaligned");
         self.stamp = self.stamp.wrapping_add(1);
         self.fill(block, 0, size, self.stamp);
         self.blocks.push((block, size, self.stamp));
@@ -78,7 +78,7 @@ impl Model {
         let (block, size, stamp) = self.blocks[index];
         // SAFETY: `blocks` has the true size of each block.
         let bytes = unsafe { std::slice::from_raw_parts(block, size) };
-        assert!(bytes.iter().all(|byte| *byte == stamp), "block of {size}");
+        assert!(bytes.iter().all(|byte| *byte == stamp), "the contents of a block of {size} bytes have changed");
     }
 
     fn check_all(&self) {
@@ -173,7 +173,7 @@ fn freed_blocks_are_reused() {
         }
     }
     let (held, _) = model.memory.arena.idle();
-    assert!(held < 200_000, "{held} bytes for 131,328");
+    assert!(held < 200_000, "{held} bytes are held for 131,328 bytes of blocks");
 }
 
 #[test]

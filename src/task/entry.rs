@@ -21,9 +21,9 @@ pub(crate) enum Reason {
     /// Unknown.
     #[default]
     Other,
-    /// A wait for the response of this service.
+    /// A wait for a response from this service.
     Call(u32),
-    /// A wait for the host's timer with this ID.
+    /// A wait for the host's timer with this id.
     Timer(u64),
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Task {
     pub(super) token: Token,
     pub(super) reason: Reason,
     pub(super) tag: Tag,
-    /// Whether lio calls the function of `on_end` when the task ends.
+    /// Whether lio calls the `on_end` callback when the task ends.
     pub(super) watched: bool,
     /// The time at which the task started, in nanoseconds of the monotonic clock.
     pub(super) started_at: u64,

@@ -63,7 +63,7 @@ impl Tasks {
     }
 
     /// Returns the CPU time of the running task in seconds, counted from an arbitrary point, so only differences are
-    /// meaningful. The first call starts the measurement of all resumes.
+    /// meaningful; `None` if no task is running. The first call starts the measurement of all resumes.
     pub(crate) fn cpu_seconds(&self) -> Option<f64> {
         let id = self.current()?;
         self.metering.set(true);

@@ -30,8 +30,8 @@ pub(super) enum ErrorSink {
 
 impl Tasks {
     /// Kills the task whose own coroutine is at `index`: removes it from the task table, then closes its coroutines
-    /// from the innermost outwards, which closes their `<close>` variables. Errors during the closing are written to
-    /// standard error.
+    /// from the innermost outwards, which closes their `<close>` variables. Errors that are raised while the coroutines
+    /// are closed are written to standard error.
     pub(crate) fn kill(self: &Rc<Self>, call: &mut Call<'_>, index: i32) -> Result<KillResult, Fault> {
         self.end_task(call, index, ErrorSink::Log)
     }
@@ -87,7 +87,7 @@ impl Tasks {
     }
 
     /// Closes the coroutine at `index` like `coroutine.close`, even if the coroutine belongs to a task. Returns true if
-    /// it raised no error; otherwise pushes the error and returns false.
+    /// closing it raised no error; otherwise pushes the error and returns false.
     pub(crate) fn close_any(self: &Rc<Self>, call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
         let member = call.coroutine(index).and_then(|co| self.member_of(co));
         let Some(id) = member else { return self.threads.close(call, index) };
@@ -102,8 +102,8 @@ impl Tasks {
         }
     }
 
-    /// Closes the coroutine at `index`, a nested coroutine of a waiting task, and the coroutines inside of it. The wait
-    /// is cancelled, and the coroutine that was resuming the closed one continues with an error. Returns the same as
+    /// Closes the coroutine at `index`, a nested coroutine of a waiting task, and the coroutines inside it. The wait is
+    /// cancelled, and the coroutine that was resuming the closed one continues with an error. Returns the same as
     /// `close_any`.
     fn close_member(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, index: i32) -> Result<bool, Fault> {
         let height = call.count();
@@ -159,7 +159,7 @@ impl Tasks {
         table.end_wait(id);
     }
 
-    /// Kills all tasks except the running one. Tasks that are forked meanwhile are killed too.
+    /// Kills all tasks except the running one. Tasks that are forked during the call are killed, too.
     pub(crate) fn kill_all(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
         let height = call.count();
         loop {

@@ -3,8 +3,9 @@
 //!
 //! - The coroutine of a finished task is reused for the next one. The coroutine of a task that failed or was killed is
 //!   closed, together with its `<close>` variables, and released.
-//! - A wakeup puts the task into the ready queue and never runs it inside the waker. Tasks run in the order of their
-//!   wakeups. The queue contains only task ids; the values for the resume are already on the coroutine's own stack.
+//! - A wakeup only puts the task into the ready queue; the task never runs inside the call that wakes it. Tasks run in
+//!   the order of their wakeups. The queue contains only task ids; the values for the resume are already on the
+//!   coroutine's own stack.
 //! - A wait leaves its token in the first stack slot of its frame, which keeps the token alive.
 //! - Lua code can close or resume any coroutine that it has as a value. Therefore each use checks the coroutine's
 //!   status first, and the step after a wait checks that this module has resumed the task. If a program has resumed a
@@ -95,7 +96,7 @@ impl Default for Tasks {
 }
 
 impl Tasks {
-    /// Returns the VM's tasks, which are created at first use. Fails if there is not enough memory, or if the VM is
+    /// Returns the VM's tasks, which are created on first use. Fails if there is not enough memory, or if the VM is
     /// closing.
     pub(crate) fn of(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
         let tasks: Rc<Tasks> = call.shared().map_err(|_| closed())?;

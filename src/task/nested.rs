@@ -2,10 +2,10 @@
 //!
 //! A `resume` of `lio.coroutine` is a plain nested `lua_resume`, and the core records which coroutine resumes which.
 //! When the innermost coroutine waits, all coroutines from the task's own to the innermost become the task's *chain*,
-//! and the innermost one its *front*. Each `resume` on the C stack then yields in turn, until the scheduler's thread
-//! gets control. From then on the chain is flat: a wakeup resumes the front directly. The values that the front yields
-//! or returns, or its error, are moved to the next coroutine outwards, which is suspended in its `resume` and continues
-//! with them. A later `resume` nests again.
+//! and the innermost one its *front*. Each `resume` on the C stack then yields in turn, until control returns to the
+//! scheduler's thread. From then on the chain is flat: a wakeup resumes the front directly. The values that the front
+//! yields or returns, or its error, are moved to the next coroutine outwards, which is suspended in its `resume` and
+//! continues with them. A later `resume` nests again.
 //!
 //! So a program that never waits inside its coroutines pays only for recording one link per resume. The first wait
 //! costs one yield and one anchor per level. Further waits of the front cost nothing per level.
@@ -76,15 +76,16 @@ impl Tasks {
         }
     }
 
-    /// Pushes false and a mark on a coroutine that is suspended in `resume`. Returns the number of these values.
+    /// Pushes false and a mark onto the stack of a coroutine that is suspended in `resume`. Returns the number of these
+    /// values; `None` if the coroutine is in another state, or if its stack is full.
     fn fail_resume(&self, front: Coroutine, error: ResumeError) -> Option<i32> {
         let pushed = self.threads.push_to(front, false) && self.threads.push_to(front, error.mark());
         pushed.then_some(2)
     }
 
-    /// Called when the front has returned, has failed, or has yielded outside of a wait. Moves its results, or its
-    /// error, to the next coroutine outwards, which becomes the front. Returns the number of values; `None` if no
-    /// coroutine is left.
+    /// Called when the front has returned, has failed, or has yielded outside a wait. Moves its results, or its error,
+    /// to the next coroutine outwards, which becomes the front. Returns the number of values; `None` if no coroutine is
+    /// left.
     pub(super) fn pass_outwards(&self, id: TaskId, resumed: Resumed) -> Option<i32> {
         let table = &mut *self.table.borrow_mut();
         let child = table.task(id).front();
@@ -113,7 +114,7 @@ impl Tasks {
         }
     }
 
-    /// Pushes `ok` to the stack of `front`, and moves the topmost `count` values of `child` there. Returns how many
+    /// Pushes `ok` onto the stack of `front`, and moves the topmost `count` values of `child` there. Returns how many
     /// values `front` has received; `None` if its stack is full.
     fn transfer_outwards(&self, child: Coroutine, front: Coroutine, ok: bool, count: i32) -> Option<i32> {
         if !self.threads.push_to(front, ok) {
@@ -138,8 +139,8 @@ impl TaskTable {
         self.threads.count_suspended(&outer[..untouched])
     }
 
-    /// Removes the coroutine at `position`, and the coroutines inside of it, from the chain of a task that does not
-    /// run. The caller is about to close these coroutines.
+    /// Removes the coroutine at `position`, and the coroutines inside it, from the chain of a task that does not run.
+    /// The caller is about to close these coroutines.
     pub(super) fn sever(&mut self, id: TaskId, position: usize) {
         self.truncate_chain(id, position);
         self.enqueue_once(id, Phase::Severed);

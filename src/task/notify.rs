@@ -1,5 +1,5 @@
-//! Notifications when tasks end or fail. Each goes to the function of `on_abandon`, `on_end` or `on_error`, to a host,
-//! or to standard error.
+//! Notifications when tasks end or fail. Each notification goes to `on_error`, to the `on_abandon` or `on_end`
+//! callback, to a host, or to standard error.
 
 use super::Tasks;
 use super::entry::{Reason, Tag, TaskId};
@@ -9,8 +9,8 @@ use crate::lua::{
 use std::io::Write;
 use std::rc::Rc;
 
-/// The keys of the values that `threads` keeps: the module, whose `on_error` is called, and the functions of
-/// `on_abandon` and `on_end`.
+/// The keys of the values that `threads` keeps: the module, whose `on_error` is called, and the `on_abandon` and
+/// `on_end` callbacks.
 pub(super) const MODULE: u8 = 0;
 pub(super) const ABANDON: u8 = 1;
 pub(super) const END: u8 = 2;
@@ -31,13 +31,13 @@ pub(crate) trait Host {
 }
 
 impl Tasks {
-    /// Sets the function of `on_abandon` to the value at `index`. The function is called with the token when a wait
-    /// ends without a wakeup.
+    /// Sets the `on_abandon` callback to the value at `index`. The callback is called with the token when a wait ends
+    /// without a wakeup.
     pub(crate) fn set_on_abandon(&self, call: &mut Call<'_>, index: i32) -> Result<(), Fault> {
         self.threads.store(call, ABANDON, index)
     }
 
-    /// Sets the function of `on_end` to the value at `index`. The function is called with the coroutine of a task that
+    /// Sets the `on_end` callback to the value at `index`. The callback is called with the coroutine of a task that
     /// fails, or that ends and is watched.
     pub(crate) fn set_on_end(&self, call: &mut Call<'_>, index: i32) -> Result<(), Fault> {
         self.threads.store(call, END, index)
@@ -49,21 +49,21 @@ impl Tasks {
         self.threads.store(call, MODULE, index)
     }
 
-    /// Makes lio call the function of `on_end` when the running task ends.
+    /// Makes lio call the `on_end` callback when the running task ends.
     pub(crate) fn watch_end(&self) {
         if let Some(id) = self.current() {
             self.table.borrow_mut().task_mut(id).watched = true;
         }
     }
 
-    /// Calls the function of `on_abandon` with the token at `index`, because the wait on it has ended without a wakeup,
-    /// or cannot begin.
+    /// Calls the `on_abandon` callback with the token at `index`, because the wait on it has ended without a wakeup, or
+    /// cannot begin.
     #[cold]
     pub(crate) fn abandon(self: &Rc<Self>, call: &mut Call<'_>, index: i32) {
         self.call_stored(call, ABANDON, index, "error in on_abandon: ");
     }
 
-    /// Calls the function of `on_end` if the task is watched. The task's coroutine still exists.
+    /// Calls the `on_end` callback if the task is watched. The task's coroutine still exists.
     #[inline]
     pub(super) fn notify_end(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         if self.table.borrow().task(id).watched {
@@ -85,14 +85,14 @@ impl Tasks {
         call.drop_to(height);
     }
 
-    /// Calls the function of `on_end` with the coroutine at `index`.
+    /// Calls the `on_end` callback with the coroutine at `index`.
     #[cold]
     pub(super) fn call_on_end(self: &Rc<Self>, call: &mut Call<'_>, index: i32) {
         self.call_stored(call, END, index, "error in on_end: ");
     }
 
     /// Calls the stored function with the key `number`, with the value at `index` as the argument. If the function
-    /// raises an error, writes the error to standard error. Ignores a lack of memory.
+    /// raises an error, writes the error to standard error. Does nothing if there is not enough memory.
     fn call_stored(self: &Rc<Self>, call: &mut Call<'_>, number: u8, index: i32, what: &'static str) {
         let height = call.count();
         if let Ok(function) = self.threads.push_stored(call, number)
@@ -175,9 +175,9 @@ fn call_on_error(call: &mut Call<'_>) -> Result<Next, Fault> {
     Ok(Next::call(2, then(|_, _| Ok(())), 0))
 }
 
-/// `task.on_error(message [, co])`: called with the error of a failed task, and with its coroutine if its stack still
-/// exists. A program can replace this function to log elsewhere. The default writes the message and a traceback to
-/// standard error.
+/// `task.on_error(message [, co])`: called with the error of a failed task and, if the task's stack still exists, with
+/// the task's coroutine. A program can replace this function to log elsewhere. The default writes the message and a
+/// traceback to standard error.
 pub(crate) const ON_ERROR: Function = Function::new(on_error);
 
 fn on_error(call: &mut Call<'_>) -> Result<Next, Fault> {

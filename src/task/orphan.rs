@@ -14,7 +14,7 @@ use std::rc::Rc;
 const MESSAGE: &str = "a task is lost: nothing refers to the object that it waits for, so nothing can wake it";
 
 impl Tasks {
-    /// Queues orphans. If the collector has ended a cycle, also makes long waits weak. Call this from time to time.
+    /// Queues orphans. If the collector has completed a cycle, also makes long waits weak. Call this from time to time.
     #[inline]
     pub(crate) fn review_waits(self: &Rc<Self>, call: &mut Call<'_>) {
         self.queue_orphans();

@@ -1,6 +1,6 @@
-//! Running tasks: resumes a coroutine, and handles how it stopped.
+//! Running tasks: resuming a coroutine, and handling how it stopped.
 //!
-//! Lua code that runs meanwhile (a task, a finalizer, a handler) may call any function here.
+//! Lua code that runs during these calls (a task, a finalizer, a handler) may call any function of this module.
 
 use super::Tasks;
 use super::entry::{Phase, Tag, Task, TaskId};
@@ -47,7 +47,7 @@ impl Tasks {
         self.mark_running(task, false)
     }
 
-    /// Whether one more task can be started inside of the running one.
+    /// Whether one more task can be started inside the running one.
     pub(crate) fn may_spawn(&self) -> bool {
         self.depth.get() < MAX_DEPTH
     }
@@ -61,8 +61,8 @@ impl Tasks {
         self.depth.set(self.depth.get() - 1);
     }
 
-    /// Resumes the task that waits on a token, with the topmost `count` values of the step's stack. If the task's stack
-    /// is full, it waits again. Returns whether a task was waiting.
+    /// Resumes the task that waits on a token, with the topmost `count` values of the step's stack. Returns whether a
+    /// task was waiting. If the task's stack is full, the task waits again, and `Full` is returned.
     #[inline]
     pub(crate) fn resume_waiter(
         self: &Rc<Self>, call: &mut Call<'_>, token: Token, count: i32, ending: Ending,
@@ -84,8 +84,8 @@ impl Tasks {
         }
     }
 
-    /// Runs the tasks that are queued now. Tasks that are queued meanwhile are left for the next call. Returns whether
-    /// the queue contains such tasks.
+    /// Runs the tasks that are queued now. Tasks that are queued during the call are left for the next call. Returns
+    /// whether the queue contains such tasks.
     pub(crate) fn run_ready(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
         let queued = self.table.borrow().ready_queue.len();
         for _ in 0..queued {
@@ -199,7 +199,7 @@ impl Tasks {
         self.handle_stop(call, id, front, resumed);
     }
 
-    /// Calls `resume`, which resumes the front of a task. The task is the current one meanwhile.
+    /// Calls `resume`, which resumes the front of a task. During the call, the task is the current one.
     #[inline(always)]
     fn resume_as_current<R>(&self, id: TaskId, front: Coroutine, resume: impl FnOnce() -> R) -> R {
         // The task that was current before continues afterwards, and becomes the current one again.

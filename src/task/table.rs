@@ -258,7 +258,7 @@ impl TaskTable {
     }
 
     /// Called for a coroutine that runs although this module has not resumed it. Removes the coroutine, and the
-    /// coroutines inside of it, from their task.
+    /// coroutines inside it, from their task.
     pub(super) fn handle_foreign_resume(&mut self, co: Identity) {
         let Some(&id) = self.by_thread.get(&co) else { return };
         let position = self.position_in_chain(id, co);

@@ -60,7 +60,8 @@ impl Token {
         }
     }
 
-    /// Whether the collector can free the value.
+    /// Whether only code that refers to the value can end a wait on it: true for tables, functions, userdata and
+    /// coroutines.
     pub(super) fn is_collectable(self) -> bool {
         use Kind::{Function, Table, Thread, Userdata};
         matches!(self, Token::Object(Table | Function | Userdata | Thread, _))

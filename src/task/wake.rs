@@ -1,4 +1,4 @@
-//! Wakeups: values are moved to the coroutine of a waiting task, which is queued or resumed.
+//! Wakeups: values are moved to the coroutine of a waiting task, and the task is queued or resumed.
 
 use super::Tasks;
 use super::entry::{Phase, Reason, TaskId};

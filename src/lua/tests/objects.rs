@@ -119,7 +119,7 @@ impl TailedSource for Text {
     }
 }
 
-/// `tailed(text, owner)`: returns an object with the text after it.
+/// `tailed(text, owner)`: returns an object whose tail is the text and a NUL; nil for the text `none`.
 fn tailed(call: &mut Call<'_>) -> Result<NewTailed<Text, 1>, Fault> {
     let source = Text(call.utf8(1)?.to_string());
     Ok(NewTailed { source, fields: [(OWNER, 2)] })
@@ -137,7 +137,8 @@ impl TailedFactory for Counted {
     }
 }
 
-/// `created_by(counted, owner)`: returns an object with as many bytes as the value of `counted`.
+/// `created_by(counted, owner)`: returns an object whose tail has as many bytes as the value of `counted`; nil if there
+/// are none.
 fn created_by(call: &mut Call<'_>) -> Result<NewFromFactory<Counted, 1>, Fault> {
     call.any(2)?;
     Ok(NewFromFactory { factory: 1, fields: [(OWNER, 2)] })

@@ -260,7 +260,7 @@ fn the_collector_restarts_after_a_step_that_allocated() {
         local runs = made
         collectgarbage 'stop'
         for i = 1, 1000 do assert(b.litter()) end
-        assert(made == runs, 'it was stopped')
+        assert(made == runs, 'a finalizer ran while the collector was stopped')
         return tostring(runs)";
     let runs: u32 = run(code).parse().expect("a number");
     let most = if cfg!(feature = "lua55") { 20_001 } else { 100 };

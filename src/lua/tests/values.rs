@@ -178,8 +178,8 @@ fn values_are_built_from_events() {
     for (text, message) in [
         ("1?", "words: no word"),
         (")", "words: reference to an unknown table"),
-        ("[!", "words: content inside of a table"),
-        ("{N", "words: NaN for a key"),
+        ("[!", "words: a table is filled inside another table"),
+        ("{N", "words: a key is NaN"),
         ("[1", "words: an item is missing"),
         ("1p", "internal error: in a decoder"),
     ] {

@@ -30,8 +30,8 @@ pub(super) const CLOSE: i64 = 2;
 pub(super) const CALL_THREAD: i64 = 3;
 
 /// The key of a weak table. This table contains a probe under the key 1 and nothing else, so it never grows or shrinks.
-/// When the probe is no longer there, the collector has ended a cycle. (The probe's finalizer also reports the end of
-/// the cycle, unless it could not run, for instance during a stack overflow.)
+/// When the probe is no longer there, the collector has completed a cycle. (The probe's finalizer also reports the end
+/// of the cycle, unless it could not run, for instance during a stack overflow.)
 pub(super) const CYCLE: i64 = 4;
 
 /// The key of a table with weak values: the guards by place.
@@ -53,7 +53,7 @@ pub(super) const STORED: i64 = 11;
 pub(super) const MAX_STORED: i64 = 4;
 
 /// The first key of the spare probes for `CYCLE`. Several probes are created at a time, because each creation in the
-/// middle of a step starts a cycle.
+/// middle of a step can start a cycle, see `protected`.
 pub(super) const SPARES: i64 = STORED + MAX_STORED;
 
 pub(super) const MAX_SPARES: i64 = 4;
@@ -116,8 +116,8 @@ impl Anchors {
         self.vm.get() != 0
     }
 
-    /// Returns the anchor thread, unless a program has resumed or closed it. Its stack contains only the two original
-    /// values and has room for 18 more.
+    /// Returns the anchor thread; `None` if the anchors do not exist, or if a program has resumed or closed the thread.
+    /// Its stack contains only the two original values and has room for 18 more.
     #[inline]
     pub(super) fn anchor_thread(&self) -> Option<State> {
         let AnchorThread(anchor_thread) = self.anchor_thread.get()?;
@@ -128,7 +128,8 @@ impl Anchors {
         is_idle.then_some(anchor_thread)
     }
 
-    /// Pushes the table's value at `key` to a stack of this VM. If there is no table, pushes nothing and returns false.
+    /// Pushes the table's value at `key` onto a stack of this VM. If there is no table, pushes nothing and returns
+    /// false.
     pub(super) fn get(&self, to: &mut State, key: i64) -> bool {
         let Some(mut anchor_thread) = self.anchor_thread() else { return false };
         anchor_thread.push_element(TABLE, key);
@@ -192,7 +193,7 @@ impl Anchors {
         found
     }
 
-    /// Whether the collector has ended a cycle since [`Anchors::begin_cycle`] last succeeded.
+    /// Whether the collector has completed a cycle since [`Anchors::begin_cycle`] last succeeded.
     #[inline]
     pub(super) fn cycle_has_ended(&self) -> bool {
         self.checks.set(self.checks.get().wrapping_add(1));

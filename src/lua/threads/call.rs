@@ -23,7 +23,7 @@ impl Threads {
         self.push_call_thread(call)?;
         call.resume_collector();
         let mut thread = call.coroutine_at(function + arguments + 1).ok_or_else(anchors_lost)?;
-        // The thread stays on the step's stack until it is stored for the next call. Nothing runs on it.
+        // The thread stays on the step's stack, which keeps it alive, until it is stored for the next call.
         call.insert_top(function);
         let moved = arguments + 1;
         if !thread.has_room(moved + 1) {
@@ -63,7 +63,7 @@ impl Threads {
     }
 
     /// Closes the coroutine at `index` and its `<close>` variables. Returns true if `coroutine.close` reports no error;
-    /// otherwise pushes the error and returns false.
+    /// otherwise pushes the error and returns false. If the VM has no `coroutine.close`, does nothing and returns true.
     #[cold]
     pub(crate) fn close(self: &Rc<Self>, call: &mut Call<'_>, index: c_int) -> Result<bool, Fault> {
         let function = self.push_close(call)?;

@@ -1,4 +1,4 @@
-//! Creating anchors, coroutines, and probes of collector cycles.
+//! Creating anchors, coroutines, and probes for collector cycles.
 
 use super::anchors::{
     ANCHOR_THREAD, AnchorThread, BY_PLACE, CLOSE, CYCLE, Coroutine, FIRST, MAX_SPARES, RESUME_ERROR_TEXTS,
@@ -24,7 +24,7 @@ pub(super) struct Sentinel {
     anchor_thread: *mut lua_State,
 }
 
-/// An object whose finalization shows that the collector has ended a cycle.
+/// An object whose finalization shows that the collector has completed a cycle.
 struct Probe(Rc<Threads>);
 
 impl Object for Probe {
@@ -75,7 +75,7 @@ impl Threads {
         result.map(drop)
     }
 
-    /// Whether the collector has ended a cycle since this method last returned true.
+    /// Whether the collector has completed a cycle since this method last returned true.
     #[inline]
     pub(crate) fn cycle_has_ended(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
         self.anchors.cycle_has_ended() && self.begin_cycle(call)
@@ -114,7 +114,7 @@ impl Push for CreateAnchors {
             to.push_boolean(false);
             to.set_item(number);
         }
-        // Of the anchor thread and the sentinel, the table contains the value that has no other reference.
+        // The value at `height + 1` is the new anchor thread, or the sentinel if the main state is the anchor thread.
         to.push_copy(height + 1);
         to.set_item(ANCHOR_THREAD);
         for (number, text) in (RESUME_ERRORS..).zip(RESUME_ERROR_TEXTS) {
@@ -217,8 +217,8 @@ unsafe extern "C-unwind" fn finalize_sentinel(state: *mut lua_State) -> c_int {
 
 /// The operation of [`Threads::create_places`]. Pushes nil.
 ///
-/// Several places are created at a time, because after each allocation in the middle of a step the collector starts a
-/// new cycle early.
+/// Several places are created at a time, because each allocation in the middle of a step can make the collector start a
+/// new cycle early, see `protected`.
 pub(super) struct CreatePlaces<'a> {
     pub(super) threads: Rc<Threads>,
     /// The hook of the new coroutines.

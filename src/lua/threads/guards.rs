@@ -11,7 +11,7 @@ use std::ffi::c_int;
 use std::rc::Rc;
 
 /// The userdata block of a guard. When a guard is finalized, no code can wake the task whose own coroutine is `own`.
-/// The guard's user value is a table of the task's coroutines by their places.
+/// The guard's user value is a table that maps places to the task's coroutines.
 #[derive(Clone, Copy)]
 pub(super) struct Guard {
     threads: *const Threads,
@@ -114,7 +114,7 @@ impl Push for Weaken<'_> {
             to.drop_top();
             push_weak(&mut to, c"k");
             push_metatable(&mut to, finalize_guard);
-            // The new tables are below the table whose items they become.
+            // Stores the two new tables in `table`; `set_item` needs the table below the new item.
             for number in [GUARD_META, GUARDS] {
                 to.push_copy(table);
                 let below = to.count() - 1;

@@ -22,8 +22,8 @@ pub(crate) enum Obstacle {
 }
 
 impl Threads {
-    /// Checks that the running step can yield up to the `resume` of the coroutine `own`. Returns how many `resume`
-    /// calls of programs are in between.
+    /// Checks that the running step can yield up to the `resume` call that runs the coroutine `own`. Returns the number
+    /// of `resume` calls by programs in between.
     #[inline(always)]
     pub(crate) fn yield_depth(&self, stack: &Stack, own: Coroutine) -> Result<u32, Obstacle> {
         if !stack.is_yieldable() {
@@ -93,7 +93,7 @@ impl Threads {
         }
     }
 
-    /// Pushes the coroutines that the running task is resuming on the C stack, from the innermost outwards. Returns the
+    /// Pushes the coroutines on the C stack that the running task is resuming, from the innermost outwards. Returns the
     /// index of the first pushed coroutine.
     pub(crate) fn push_nested(&self, stack: &mut Stack) -> Result<c_int, Fault> {
         let first = stack.count() + 1;

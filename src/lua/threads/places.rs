@@ -36,7 +36,7 @@ pub(super) fn coroutine_identity(of: &State) -> Identity {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Full;
 
-/// A program's call of `resume` that is on the C stack.
+/// A program's `resume` call that is on the C stack.
 pub(super) struct Link {
     /// The next outer link; null if there is none.
     pub(super) outer: *const Link,
@@ -105,7 +105,7 @@ impl Threads {
     pub(super) fn invalid_state(&self, state: *mut lua_State) -> ! {
         assert!(!state.is_null(), "the coroutine was released");
         assert!(self.anchors.exist(), "the VM's coroutines are lost");
-        panic!("a coroutine of another VM, or the running one")
+        panic!("the coroutine belongs to another VM or is running")
     }
 
     /// Whether the coroutine `thread` is at the place `number`.
@@ -143,13 +143,13 @@ impl Threads {
         }
     }
 
-    /// Adds a task's own coroutine to the list for [`Threads::take_orphan`].
+    /// Adds a task's own coroutine to the list of orphans for [`Threads::take_orphan`].
     pub(super) fn orphan(&self, co: Coroutine) {
         self.places.borrow_mut().orphans.push(co);
     }
 
-    /// Removes a task's own coroutine from the list and returns it. The task's token is no longer referenced, and the
-    /// task's coroutines are anchored again.
+    /// Removes a task's own coroutine from the list of orphans and returns it; `None` if the list is empty. The task's
+    /// token is no longer referenced, and the task's coroutines are anchored again.
     #[inline]
     pub(crate) fn take_orphan(&self) -> Option<Coroutine> {
         self.places.borrow_mut().orphans.pop()
@@ -176,7 +176,7 @@ impl Threads {
         self.push_anchored(stack, place(co))
     }
 
-    /// Pushes the value under the key `number` of the anchors' table. Returns the index of the pushed value.
+    /// Pushes the value that the anchors' table has under the key `number`. Returns the index of the pushed value.
     pub(super) fn push_anchored(&self, stack: &mut Stack, number: i64) -> Result<c_int, Fault> {
         stack.reserve(1)?;
         match self.anchors.are_of(stack.vm()) && self.anchors.get(stack, number) {

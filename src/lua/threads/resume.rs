@@ -47,7 +47,7 @@ impl Threads {
         let state = self.other_state(call, co);
         // A coroutine that has not started has its function below the values.
         let below = c_int::from(state.status() != ffi::LUA_YIELD);
-        assert!(count >= 0 && count + below <= state.count(), "the stack has fewer values");
+        assert!(count >= 0 && count + below <= state.count(), "the stack has fewer values than `count`");
         self.run(call, &state, count)
     }
 
@@ -59,7 +59,7 @@ impl Threads {
         if state.status() != ffi::LUA_YIELD {
             return None;
         }
-        assert!((0..=state.count()).contains(&count), "the stack has fewer values");
+        assert!((0..=state.count()).contains(&count), "the stack has fewer values than `count`");
         Some(self.run(call, &state, count))
     }
 
@@ -78,7 +78,7 @@ impl Threads {
     /// Resumes a coroutine with the topmost `count` values of its stack. The values must exist.
     #[inline(always)]
     fn run(&self, call: &Call<'_>, state: &State, count: c_int) -> Resumed {
-        // The coroutine that runs this step continues afterwards, so its state is restored.
+        // The coroutine that runs this step continues afterwards, so `running` and `links` are restored then.
         let outer = (self.running.load(Ordering::Relaxed), self.links.load(Ordering::Relaxed));
         self.set_running(state.state, null());
         self.last_resumed.set(coroutine_identity(state));
@@ -103,13 +103,14 @@ impl Threads {
 
     /// Resumes the coroutine at `index`, which has no place, with the topmost `count` values of the step's stack. Its
     /// results, or its error, are moved to that stack. If `status_first` is true, a boolean precedes them, which is
-    /// false if the coroutine failed. If the coroutine cannot be resumed, returns a message.
+    /// false if the coroutine failed. Returns a message as the error if the coroutine cannot be resumed, or if its
+    /// results do not fit on the step's stack.
     #[inline]
     pub(crate) fn resume_at(
         &self, call: &mut Call<'_>, index: c_int, count: c_int, status_first: bool,
     ) -> Result<ResumeResult, &'static str> {
         call.resume_collector();
-        assert!((0..=call.count()).contains(&count), "the stack has fewer values");
+        assert!((0..=call.count()).contains(&count), "the stack has fewer values than `count`");
         // The value at the index keeps the coroutine alive, as it does during Lua's own `resume`.
         let Some(mut co) = call.coroutine_at(index) else { return Err("cannot resume dead coroutine") };
         if co.status() != ffi::LUA_YIELD {

@@ -19,7 +19,7 @@ pub(crate) enum Status {
     Dead,
 }
 
-/// Whether a coroutine ended with an error, and whether it was a memory error.
+/// Whether a coroutine ended with an error, and whether this was a memory error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ErrorStatus {
     pub(crate) failed: bool,

@@ -17,8 +17,8 @@ impl Threads {
         try_move(stack, &mut to, count)
     }
 
-    /// Pushes a value to a coroutine that is suspended by a yield. Returns false if the coroutine is in another state,
-    /// or its stack is full.
+    /// Pushes a value onto the stack of a coroutine that is suspended by a yield. Returns false if the coroutine is in
+    /// another state, or its stack is full.
     #[inline]
     pub(crate) fn push_to(&self, co: Coroutine, value: impl Plain) -> bool {
         let mut state = self.state(co);
@@ -42,7 +42,7 @@ impl Threads {
     pub(crate) fn move_from(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<c_int, Full> {
         let mut state = self.other_state(stack, co);
         stack.reserve(count).map_err(|_| Full)?;
-        assert!((0..=state.count()).contains(&count), "the stack has fewer values");
+        assert!((0..=state.count()).contains(&count), "the stack has fewer values than `count`");
         state.move_to(stack, count);
         Ok(stack.count() - count + 1)
     }
@@ -55,7 +55,7 @@ impl Threads {
     ) -> Option<R> {
         let mut state = self.other_state(stack, co);
         let top = state.count();
-        assert!((0..=top).contains(&count), "the stack has fewer values");
+        assert!((0..=top).contains(&count), "the stack has fewer values than `count`");
         // Lua has reserved room for 20 values on this stack.
         if top > 10 && !state.has_room(10) {
             return None;
@@ -99,7 +99,7 @@ impl Threads {
 /// Moves the topmost `count` values of a stack to another stack of the same VM.
 #[inline(always)]
 pub(super) fn try_move(from: &mut State, to: &mut State, count: c_int) -> Result<(), Full> {
-    assert!((0..=from.count()).contains(&count), "the stack has fewer values");
+    assert!((0..=from.count()).contains(&count), "the stack has fewer values than `count`");
     match to.has_room(count) {
         true => Ok(from.move_to(to, count)),
         false => Err(Full),

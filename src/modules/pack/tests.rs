@@ -157,7 +157,7 @@ fn the_error_names_the_malformed_part() {
     let none = [[0xcc].as_slice(), &[0; 8]].concat();
     let unknown = [[0xcc].as_slice(), &[0xff; 8]].concat();
     for (bytes, text) in [
-        (nan.as_slice(), "NaN for a key"),
+        (nan.as_slice(), "a key is NaN"),
         (&[0xd1, 0], "content without a table"),
         (&[0xcf], "truncated"),
         (&[0xd2, 0x10], "reference to an unknown table"),
