@@ -60,7 +60,7 @@ end
 
 local api = web.new()
 
--- The route matches only digits. An unknown id is a 404.
+-- The route matches only digits. For an unknown id, the response is 404.
 local function with_task(handler)
   return function(req, res)
     local id = math.tointeger(tonumber(req.params.id))

@@ -1,7 +1,7 @@
 -- A reverse proxy: `lio examples/reverse_proxy.lua 8000 http://127.0.0.1:8080` passes requests on port 8000 to the
 -- server at that address. Bodies are streamed in both directions, connections to the server are reused, and a switch of
 -- protocols (WebSocket) becomes a tunnel. With port 0 the system chooses a port. An optional third argument is the read
--- timeout for the server in seconds; the default is the client's, 60.
+-- timeout for the server in seconds; the default is 60, as in `lio.http.client`.
 
 local http = require "lio.http.client"
 local web = require "lio.webserver"

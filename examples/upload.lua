@@ -20,8 +20,8 @@ local function escape_url(text)
   return (text:gsub("[^%w%-._~]", function(c) return ("%%%02X"):format(c:byte()) end))
 end
 
--- Returns a name that is always a plain file: letters, digits, `-`, `_`, and dots, but none at the start. Bytes that
--- are not UTF-8 and special characters become `_`.
+-- Returns a safe file name. It contains letters, digits, `-`, `_` and dots, and does not start with a dot. Special
+-- characters become `_`; if `basename` is not UTF-8, so do its non-ASCII bytes.
 local function safe_name(basename)
   local name = utf8.len(basename) and basename or basename:gsub("[\128-\255]", "_")
   name = name:gsub("[^%w%-_.\128-\255]", "_"):gsub("^%.+", ""):sub(-200)
@@ -30,7 +30,7 @@ local function safe_name(basename)
   return name ~= "" and name or "file"
 end
 
--- Moves a part to the folder; if its name is taken, under another name. Returns the name, or nil and a message.
+-- Moves a part to the folder. If its name is taken, adds a number to the name. Returns the name, or nil and a message.
 local function store(part)
   local name = safe_name(part.basename)
   local stem, extension = name:match("^(.+)(%.[^.]*)$")

@@ -3,7 +3,7 @@
 --
 --   tunnel = ltask.spawn_service { name = "lio", args = { "tunnel.lua" } }
 --
--- Bytes are sent in requests. A request is answered when its bytes have been accepted, which is the backpressure.
+-- Bytes are sent in requests. A request is answered when its bytes have been accepted; this provides backpressure.
 
 local loop = require "lio.loop"
 local ltask = require "ltask"
