@@ -20,9 +20,9 @@ local function set(options, name, value)
   end
 end
 
--- Parses `words`. `names` are the existing suites. If no word names a suite, all suites are chosen. Returns a table
--- with `list` (true: only list the suites and cases), `options` (rounds, seconds, peers, write), and `suites`, in the
--- order of the words: `{ name = …, cases = nil (all) or a list of names }`. Raises an error for an unknown word.
+-- Parses `words`. `names` is the list of the existing suites. If no word names a suite, all suites are chosen. Returns
+-- a table with `list` (true: only list the suites and cases), `options` (rounds, seconds, peers, write), and `suites`,
+-- in the order of the words: `{ name = …, cases = nil (all) or a list of names }`. Raises an error for an unknown word.
 function M.parse(words, names)
   local known, chosen = {}, {}
   for _, name in ipairs(names) do known[name] = true end
