@@ -25,7 +25,7 @@ function M.together(n, f, count)
       wakeup(partner)
       return wait(mine)
     end)
-    wakeup(partner) -- the partner waits in its last turn, or has ended
+    wakeup(partner) -- the partner is waiting in its last turn, or has ended
     if not ok then problem = problem or message end
     left = left - 1
     if left == 0 then wakeup(tokens) end

@@ -10,10 +10,10 @@ local function set(options, name, value)
   local now = options[name]
   if type(now) == "number" then
     local number = math.tointeger(tonumber(value))
-    if not number or number < 1 then error(name .. " is a whole number of 1 or more, not " .. value, 0) end
+    if not number or number < 1 then error(name .. " must be a whole number of 1 or more, not " .. value, 0) end
     options[name] = number
   elseif type(now) == "boolean" then
-    if FLAGS[value] == nil then error(name .. " is yes or no, not " .. value, 0) end
+    if FLAGS[value] == nil then error(name .. " must be yes or no, not " .. value, 0) end
     options[name] = FLAGS[value]
   else
     error("unknown option: " .. name, 0)

@@ -85,7 +85,7 @@ local function row(suite, what, one)
 end
 
 -- Returns a table of all cases. The table has a row for each contender for which `wanted(contender)` returns true.
--- Returns nil if there is none.
+-- Returns nil if there is no such contender.
 local function listing(suite, result, wanted)
   local head, rule, notes = { "case", "contender" }, { "---", "---" }, {}
   for _, column in ipairs(suite.columns) do
@@ -196,7 +196,7 @@ function M.replace(page, name, title, body)
   local to, after = page:find(close, from or 1, true)
   local block = open .. "\n" .. body .. close
   if from and to then return page:sub(1, from - 1) .. block .. page:sub(after + 1) end
-  if from or to then error(("the markers of %s are not a pair"):format(name), 0) end
+  if from or to then error(("the markers of %s are incomplete or in the wrong order"):format(name), 0) end
   return ("%s\n## %s\n\n%s\n"):format(page, title, block)
 end
 

@@ -134,7 +134,7 @@ local function workers_case()
   }
   -- If the client and the servers share cores, the client limits the throughput.
   if shared then
-    one.note = "client and server share cores on this machine, so throughput is not comparable, CPU is"
+    one.note = "client and server share cores on this machine, so compare CPU, not throughput"
   else
     table.insert(one.targets, {
       what = "2 workers: throughput over that of 1", of = "2 workers", to = "1 worker", figure = "rate", least = 1.9,
