@@ -105,7 +105,7 @@ end
 local function find_coroutine(which)
   if type(which) == "thread" then return task.is_alive(which) and which or nil end
   if type(which) ~= "string" and math.type(which) ~= "integer" then
-    error(("bad argument #1 to 'killthread' (a coroutine, a session or a part of its name expected, got %s)")
+    error(("bad argument #1 to 'killthread' (a coroutine, its session or a part of its name expected, got %s)")
       :format(type(which)), 3)
   end
   for co, session in waiting() do

@@ -97,7 +97,7 @@ local function read_bootstrap(t)
   table.sort(names)
   for i, name in ipairs(names) do list[i] = read_named_service(name, t[name]) end
   if #list == 0 then
-    fail("bootstrap: the table contains no service; for example, bootstrap = { { name = \"main\" } }")
+    fail("bootstrap: the table contains no service; an example is bootstrap = { { name = \"main\" } }")
   end
   return list
 end
