@@ -1,6 +1,6 @@
-//! Embeds the Lua files of `lualib/`. Generates a table of them for `src/lua/library.rs`, and for
-//! `src/modules/entries.rs` an exported `luaopen_` function for each `lio.*` and `ltask.*` module, so that
-//! `build/lio.so` alone on `package.cpath` is enough.
+//! Embeds the Lua files of `lualib/`, except those of `lualib/meta/`. Generates a table of the files for
+//! `src/lua/library.rs`. For `src/modules/entries.rs`, generates an exported `luaopen_` function for each `lio.*` and
+//! `ltask.*` module, so that a stock Lua can load these modules with only `build/lio.so` on `package.cpath`.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

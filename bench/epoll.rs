@@ -1,6 +1,6 @@
 //! One epoll instance, level-triggered unless the caller sets another flag. The Rust programs of this folder share this
-//! file, so all their unsafe calls of epoll are here. The caller owns the registered descriptors; closing a descriptor
-//! removes its registration.
+//! file, so that it contains all their unsafe calls of epoll. The caller owns the registered descriptors; closing a
+//! descriptor removes its registration.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

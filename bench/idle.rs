@@ -1,7 +1,7 @@
 //! `idle ADDR COUNT [--send-first]`: opens COUNT keep-alive connections and keeps them open until standard input ends
 //! or a signal arrives, so that another program can measure the cost of idle connections. With `--send-first` it makes
-//! one request on each connection. Prints `ready N` when all connections are open, and at the end the number of
-//! connections that the server has closed.
+//! one request on each connection. Prints `ready N` when all connections are open, and at the end the numbers of
+//! connections that the server has kept, closed and reset.
 
 mod epoll;
 mod process;
@@ -17,7 +17,7 @@ use epoll::{Epoll, NO_EVENT};
 use response::{Input, Method};
 use socket2::{Domain, Socket, Type};
 
-/// The number of connections per source address, less than the number of ephemeral ports of an address.
+/// The number of connections per source address. It is less than the number of ephemeral ports of an address.
 const PER_SOURCE: usize = 25_000;
 const TIMEOUT: Duration = Duration::from_secs(10);
 const STDIN: u64 = u64::MAX;

@@ -1,7 +1,7 @@
 -- Measures the cost of `net.remote`: an echo of 64 bytes in a service on another worker, compared with an echo in the
 -- service that owns the loop. `lio bench/net_remote.lua [seconds=2] [rounds=3]`; LIO names the executable to measure.
 -- Both services run in one server process. A client process uses one of them at a time, in alternating rounds. The CPU
--- time includes all threads of the server. The run takes a few seconds more than 4 * rounds * seconds.
+-- time includes all threads of the server. The run takes a few seconds longer than 4 * rounds * seconds.
 
 local SIZE <const> = 64
 local CONNECTIONS <const> = { 1, 16 }

@@ -42,7 +42,7 @@ pub(crate) fn termination_signals() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Returns the user and system CPU time that this process has used, as a sum.
+/// Returns the sum of the user and system CPU time that this process has used.
 pub(crate) fn cpu_time() -> io::Result<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for writes.

@@ -1,6 +1,6 @@
-//! A strict parser of HTTP/1.1 responses for the load programs of this folder. It finds the end of a response and its
-//! content, and refuses anything that RFC 9112 does not allow a server to send. It shares no code with the server's
-//! codec, because otherwise both could contain the same error.
+//! A strict parser of HTTP/1.1 responses for the load programs of this folder. It finds the end and the body of a
+//! response, and refuses anything that RFC 9112 does not allow a server to send. It shares no code with the server's
+//! codec, because shared code could contain the same error in both.
 
 use std::borrow::Cow;
 

@@ -34,7 +34,7 @@ t.test("unknown arguments are refused by name", function()
   t.raises("unknown option: round", command.parse, { "round=3" }, names)
   t.raises("rounds is a whole number", command.parse, { "rounds=0" }, names)
   t.raises("rounds is a whole number", command.parse, { "rounds=1.5" }, names)
-  t.raises("peers is yes or no", command.parse, { "peers=maybe" }, names)
+  t.raises("peers must be yes or no", command.parse, { "peers=maybe" }, names)
 end)
 
 t.test("the program refuses unknown arguments with exit code 1", function()

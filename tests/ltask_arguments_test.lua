@@ -95,7 +95,8 @@ local WRONG <const> = {
 -- Messages of errors that are not about arguments. Programs may depend on these messages.
 local KNOWN <const> = {
   "^program:1: Unsupport type %w+ to serialize$", "^program:1: No receipt$", "^program:1: Can't send message: ",
-  "^program:1: module '[^\n]*' not found:", "^{service:%d+} is dead$", "^service %d+ %(%w+%) has no request '[^\n]*'$",
+  "^program:1: module '[^\n]*' not found:", "^{service:%d+} is dead$",
+  "^service %d+ %(%w+%) has no handler for request '[^\n]*'$",
 }
 local folder <const> = ...
 local peer <const> = ltask.spawn "peer"

@@ -138,7 +138,7 @@ kit.test("requests to a service without handlers fail, while it runs and when it
     local ok, e = pcall(ltask.call, id, "x")
     say(ok, tostring(e) == ("{service:%d} is dead"):format(id))
     local busy = ltask.spawn "busy"
-    say(select(2, pcall(ltask.call, busy, "x")) == ("service %d (busy) has no request 'x'"):format(busy))
+    say(select(2, pcall(ltask.call, busy, "x")) == ("service %d (busy) has no handler for request 'x'"):format(busy))
     say(pcall(ltask.syscall, busy, "watch") == false, alive "busy")
   ]],
   out = { "false\ttrue", "true", "true\t0" },

@@ -154,7 +154,7 @@ local common <const> = [[
 local common_out <const> = {
   "begin\t2\tone\t2", "user begins\thello\t42", "user's timeout", "pong\t1\tnil\tthree", "2", "forks\t1 2 3",
   "slept\ttrue", "timeouts\t10 20 30", "a\tb", "multi_wakeup\ttrue", "x x x", "false\tinterrupted", "nil\tnil",
-  "false\ttrue\ttrue\ttrue\ttrue", "service N (user) has no request 'nothing'\t1", "lives on",
+  "false\ttrue\ttrue\ttrue\ttrue", "service N (user) has no handler for request 'nothing'\t1", "lives on",
   "nothing found\ttrue", "true\ttrue\tthe first",
 }
 

@@ -233,7 +233,7 @@ kit.test("killthread closes a coroutine, given as object, session or name; the c
   ]],
   out = {
     "by itself", "true\tnil", "by session", "true", "by name", "true", "true", "true", "nil\tnil\tnil",
-    "0\tbad argument #1 to 'killthread' (a coroutine, a session or a part of its name expected, got table)",
+    "0\tbad argument #1 to 'killthread' (a coroutine, its session or a part of its name expected, got table)",
     "closed", "true", "false\tthe request's coroutine was closed before it answered",
   },
 })

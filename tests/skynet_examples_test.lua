@@ -50,7 +50,7 @@ t.test("the store raises an error for an unknown command, and continues", functi
       ]=] } },
     }
   ]]):format(folder))
-  t.ok(r.err:find "%(4 store%) error in a request of :00000003, session %d+: .*there is no command 'forget'", r.err)
+  t.ok(r.err:find "%(4 store%) error in a request from :00000003, session %d+: .*there is no command 'forget'", r.err)
   local lines = {}
   for line in r.out:gmatch "%(3 asker%) ([^\n]*)" do lines[#lines + 1] = line end
   t.eq(lines, { "false\tthere is no command 'forget'", "value\t2" })

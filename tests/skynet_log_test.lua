@@ -93,12 +93,12 @@ kit.test("each service that an error passes logs it, and logs each traceback onc
     end
     table.sort(heads)
     t.eq(heads, {
-      "4 one) error in a request of :00000003, session N: one.lua:5: no luck",
+      "4 one) error in a request from :00000003, session N: one.lua:5: no luck",
       "4 one) one.lua:5: no luck (a message from service 3)",
-      "5 one) error in a request of :00000004, session N: one.lua:5: no luck",
-      "5 one) error in a request of :00000004, session N: one.lua:5: no luck",
-      "6 one) error in a request of :00000005, session N: one.lua:5: no luck",
-      "6 one) error in a request of :00000005, session N: one.lua:5: no luck",
+      "5 one) error in a request from :00000004, session N: one.lua:5: no luck",
+      "5 one) error in a request from :00000004, session N: one.lua:5: no luck",
+      "6 one) error in a request from :00000005, session N: one.lua:5: no luck",
+      "6 one) error in a request from :00000005, session N: one.lua:5: no luck",
     })
     t.eq(tracebacks, { ["4"] = 2, ["5"] = 2, ["6"] = 2 })
   end,

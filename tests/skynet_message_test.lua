@@ -190,7 +190,7 @@ kit.test("register_protocol refuses invalid fields", {
     "register_protocol: x, 10: the name or the id is taken",
     "register_protocol: x: pack is not a function",
     "register_protocol: x, 101: the name or the id is taken",
-    "false\tservice 3 (main) has no request 'pack only'",
+    "false\tservice 3 (main) has no handler for request 'pack only'",
     "false\tthe protocol 'unpack only' has no function pack",
     "false\tthe protocol 'unpack only' has no function pack",
   },
@@ -220,7 +220,7 @@ kit.test("dispatch returns the previous function, and a protocol without a funct
   out = {
     "nil", "nil", "true\ttrue", "false\tdispatch: no protocol 'tea' is registered",
     "false\tbad argument #2 to 'dispatch' (function expected, got string)",
-    "second\ttrue\t1", "first\t2", "false\tservice N (mute) has no request 'lua'\t1",
+    "second\ttrue\t1", "first\t2", "false\tservice N (mute) has no handler for request 'lua'\t1",
   },
 })
 
@@ -241,7 +241,7 @@ kit.test("services with and without skynet call each other", {
     local ok, e = pcall(ltask.call, words, "lua", "add", {}, 1)
     say(ok, e.message:match "attempt to perform arithmetic")
   ]],
-  err = "error in a request of :00000003, session %d+: .*attempt to perform arithmetic",
+  err = "error in a request from :00000003, session %d+: .*attempt to perform arithmetic",
   out = {
     "3\t7", "x\tnil\t5", "2", "11", "raw\tnil\t1", "true\tfalse", "2", "false\tattempt to perform arithmetic",
   },
@@ -285,7 +285,7 @@ kit.test("ret, retpack and response raise if no request is being handled", {
   ]] },
   main = [[ say("made", math.type(skynet.newservice "start")) ]],
   out = function(out)
-    local no <const> = ": no session: this coroutine handles no request, or has answered it"
+    local no <const> = ": no session: this coroutine is not handling a request, or has already answered it"
     t.eq(kit.lines(out), {
       "start\tfalse\tret" .. no, "fork\tfalse\tretpack" .. no, "timeout\tfalse\tresponse" .. no,
       "false\tret" .. no, "context", "made\tinteger",
@@ -400,8 +400,8 @@ kit.test("ignoreret in a coroutine that the handler resumes applies to the handl
     say((pcall(skynet.call, ignores, "lua")))
   ]],
   out = {
-    "false\tfalse\tret: no session: this coroutine handles no request, or has answered it",
-    "true\tfalse\tret: no session: this coroutine handles no request, or has answered it",
+    "false\tfalse\tret: no session: this coroutine is not handling a request, or has already answered it",
+    "true\tfalse\tret: no session: this coroutine is not handling a request, or has already answered it",
     "false",
   },
 })

@@ -65,16 +65,16 @@ program("callret", "ret answers a call once, with values of all types", {
     "nothing\t0",
     "true",
     "true\tAnn",
-    "false\tret: no session: this coroutine handles no request, or has answered it",
+    "false\tret: no session: this coroutine is not handling a request, or has already answered it",
     "false\tcall: no protocol 'tea' is registered",
   },
   [4] = {
     "sent\t2\t1\tnil",
     "ret\tfalse",
-    "again\tfalse\tret: no session: this coroutine handles no request, or has answered it",
+    "again\tfalse\tret: no session: this coroutine is not handling a request, or has already answered it",
     "answers\ttrue",
     "goes on\tx",
-    "a second answer\tfalse\tret: no session: this coroutine handles no request, or has answered it",
+    "a second answer\tfalse\tret: no session: this coroutine is not handling a request, or has already answered it",
   },
 })
 
@@ -87,7 +87,7 @@ program("response", "response() answers each call once, later and in any order",
   [4] = {
     "Ann\tstill wanted:\ttrue",
     "Bob\tstill wanted:\ttrue",
-    "after response:\tfalse\tret: no session: this coroutine handles no request, or has answered it",
+    "after response:\tfalse\tret: no session: this coroutine is not handling a request, or has already answered it",
     "Bob\ttaken:\ttrue",
     "Bob\tstill wanted:\tfalse",
     "Bob\tagain:\tfalse\tresponse: this request has already been answered",
@@ -181,7 +181,7 @@ program("queue", "critical sections run one after another, even if a section wai
     "better\ttrue",
     "free at the end",
   },
-}, { [3] = { "error in a request of :00000003, session %d+: .*queue%.lua:%d+: bad request" } })
+}, { [3] = { "error in a request from :00000003, session %d+: .*queue%.lua:%d+: bad request" } })
 
 program("forgotten", "a forgotten response is logged with its handler's file and line, and its caller waits", {
   [3] = {
@@ -192,7 +192,9 @@ program("forgotten", "a forgotten response is logged with its handler's file and
     "forget: false {service:4} is dead",
     "ignore: false {service:4} is dead",
   },
-}, { [4] = { "a response was forgotten: session %d+ of :00000003; the handler of 'lua' is at .*forgotten%.lua:28$" } })
+}, {
+  [4] = { "a response was forgotten: session %d+ from :00000003; the handler of 'lua' is at .*forgotten%.lua:28$" },
+})
 
 local here <const> = ".*errors%.lua:"
 program("errors", "an error in a handler is raised in the caller, and the handler's service logs it", {
@@ -208,15 +210,15 @@ program("errors", "an error in a handler is raised in the caller, and the handle
   },
 }, {
   [4] = {
-    "error in a request of :00000003, session %d+: " .. here .. "11: no luck",
-    "error in a request of :00000005, session %d+: " .. here .. "11: far away",
-    "error in a request of :00000003, session %d+: " .. here .. "25: attempt to index",
-    "error in a request of :00000003, session %d+: .*Unsupport type thread",
-    "error in a request of :00000003, session %d+: " .. here .. "%d+: attempt to call a nil value",
+    "error in a request from :00000003, session %d+: " .. here .. "11: no luck",
+    "error in a request from :00000005, session %d+: " .. here .. "11: far away",
+    "error in a request from :00000003, session %d+: " .. here .. "25: attempt to index",
+    "error in a request from :00000003, session %d+: .*Unsupport type thread",
+    "error in a request from :00000003, session %d+: " .. here .. "%d+: attempt to call a nil value",
     here .. "20: after the answer",
     here .. "11: nobody asked",
   },
-  [5] = { "error in a request of :00000003, session %d+: " .. here .. "11: far away" },
+  [5] = { "error in a request from :00000003, session %d+: " .. here .. "11: far away" },
 })
 
 program("dead", "a caller that waits for a service gets an error when the service ends", {
@@ -278,7 +280,7 @@ program("trace", "a trace follows a request from service to service", {
   },
   [4] = { one .. "request", one .. "response", one .. "end", one .. "request", one .. "error" },
   [5] = { one .. "request", one .. "call @trace.lua:13", one .. "resume", one .. "response", one .. "end" },
-}, { [4] = { "error in a request of :00000003, session %d+: .*trace%.lua:%d+: followed" } })
+}, { [4] = { "error in a request from :00000003, session %d+: .*trace%.lua:%d+: followed" } })
 
 program("nested", "a coroutine of the program may wait", {
   [3] = {
@@ -295,7 +297,7 @@ program("nested", "a coroutine of the program may wait", {
     "false\tcannot wait here",
     "4",
   },
-}, { [4] = { "error in a request of :00000003, session %d+: .*nested%.lua:%d+: .*bad 'for' initial value" } })
+}, { [4] = { "error in a request from :00000003, session %d+: .*nested%.lua:%d+: .*bad 'for' initial value" } })
 
 local function overload(n)
   return "May overload, message queue length = " .. n .. "$"
@@ -315,7 +317,7 @@ program("select", "answers and errors of several calls are returned as they arri
     "outer\tinner", "over\tnil",
     "its end\tfalse", "its end\tfalse",
   },
-}, { [4] = { "error in a request of :00000003, session %d+: .*select%.lua:17: an error on request" } })
+}, { [4] = { "error in a request from :00000003, session %d+: .*select%.lua:17: an error on request" } })
 
 program("coroutine", "waiting coroutines have the status blocked, and the profile does not count their waits", {
   [3] = {
@@ -333,7 +335,7 @@ program("coroutine", "waiting coroutines have the status blocked, and the profil
     "follower resumes\ttrue\tnil",
     "time\ttrue\ttrue",
     "step",
-    "false\tstop: this coroutine is not measured; start comes first",
+    "false\tstop: this coroutine is not being measured; call start first",
   },
 })
 
@@ -349,7 +351,7 @@ program("killthread", "a killed coroutine does not run again, and its caller get
   },
   [4] = { "the worker ends" },
 }, {
-  [4] = { "a request of :00000003 was closed before it was answered; the handler of 'lua' is at .*thread%.lua:28$" },
+  [4] = { "a request from :00000003 was closed before it was answered; the handler of 'lua' is at .*thread%.lua:28$" },
 })
 
 program("service", "a service that runs a function is found by its name until it is closed", {

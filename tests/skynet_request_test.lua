@@ -139,12 +139,12 @@ kit.test("dispatch_unknown_request gets messages without a handler; calls withou
     say(pcall(skynet.call, odd, "lua", 1))
     say(select(2, pcall(skynet.dispatch_unknown_request)))
   ]],
-  err = "nothing handles 'stop' here: a message of :00000003, session 0",
+  err = "no handler for 'stop': a message from :00000003, session 0",
   out = function(out)
     out = out:gsub("table: 0x%x+", "table")
     t.eq(kit.lines(out), {
       "0\t:00000003\tlua\ta\ttable\tnil", "text\tsome text\t9", "0\t:00000003\tstop\t1",
-      "false\tservice 4 (odd) has no request 'lua'",
+      "false\tservice 4 (odd) has no handler for request 'lua'",
       "bad argument #1 to 'dispatch_unknown_request' (function expected, got nil)",
     })
   end,
@@ -172,7 +172,7 @@ kit.test("dispatch_unknown_response gets answers to unknown sessions", {
     end)
   ]] },
   main = [[ skynet.newservice "odd" ]],
-  err = "an answer of :00000004 to session 1234567, which this service has not used",
+  err = "an answer from :00000004 to session 1234567, which this service has not used",
   out = { "7654321\ttrue\tx\t1", "true" },
 })
 

@@ -185,7 +185,7 @@ kit.test("if a request is closed before it is answered, the log has the line of 
     while not result do skynet.sleep(1) end
     say(table.unpack(result))
   ]],
-  err = "a request of :00000003 was closed before it was answered; the handler of 'lua' is at .*closed%.lua:2",
+  err = "a request from :00000003 was closed before it was answered; the handler of 'lua' is at .*closed%.lua:2",
   out = { "done", "false\tthe request's coroutine was closed before it answered" },
 })
 
@@ -315,7 +315,7 @@ kit.test("an error is logged as in skynet, even after the scheduler's own log wa
   err = false,
   out = function(out, err)
     t.eq(kit.lines(out), { "table", "true", "true" })
-    local count = select(2, err:gsub("error in a request of :00000003, session %d+: [^\n]*no luck", ""))
+    local count = select(2, err:gsub("error in a request from :00000003, session %d+: [^\n]*no luck", ""))
     t.eq(count, 2, err)
   end,
 })

@@ -80,14 +80,14 @@ t.test("an invalid configuration raises before the system boots", function()
   t.eq(r.err, "")
   for i, pattern in ipairs {
     "^skynet%.start: a table or a service's name expected, got boolean$",
-    "^skynet%.start: the service 'main' is not found",
+    "^skynet%.start: the service 'main' was not found",
     "^skynet%.start: field 'start' must be a string, got 1$",
     "^skynet%.start: field 'thread' must be an integer from 1 to 256, got \"2\"$",
     "^skynet%.start: field 'thread' must be an integer from 1 to 256, got 0$",
     "^skynet%.start: field 'luaservice' must be a string, got a table$",
     "^skynet%.start: a field's name is not a string: 1$", "^skynet%.start: field 'args' must be a table, got 1$",
     "^skynet%.start: preload: .*none%.lua", "^ltask%.start: field 'unknown' is unknown$",
-    "^skynet%.start: the service 'no_such_service' is not found",
+    "^skynet%.start: the service 'no_such_service' was not found",
     "^false\tprogram%.lua:9: skynet%.start: a table or .* got nil$",
   } do
     t.ok((lines[i] or ""):find(pattern), t.show(lines[i]) .. " does not match " .. pattern)
@@ -133,7 +133,9 @@ t.test("outside services skynet can be loaded, but start raises an error", funct
     print(require "skynet.manager" == skynet, type(require "skynet.queue"))
   ]]
   t.eq({ r.out, r.err }, {
-    "false\tskynet.start: outside of a service; a system is booted by require 'skynet.start'\n1\t2\ntrue\ttable\n", "",
+    "false\tskynet.start: called outside of a service; to boot a system, use require 'skynet.start'\n"
+      .. "1\t2\ntrue\ttable\n",
+    "",
   })
 end)
 

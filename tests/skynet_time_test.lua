@@ -131,7 +131,7 @@ kit.test("skynet.profile measures a coroutine's time without its waits and witho
   ]],
   out = {
     "true\ttrue", "true\ttrue",
-    "false\tstop: this coroutine is not measured; start comes first",
+    "false\tstop: this coroutine is not being measured; call start first",
     "false\tstart: this coroutine is already being measured; call stop first",
     "half", "true", "true\t1",
   },

@@ -1,8 +1,8 @@
 //! `baseline PORT [KIND]`: the minimal HTTP responder that `lio.webserver` is compared with. It has one thread, uses
 //! raw level-triggered epoll, calls `recv` and `send` once per readiness event, and sends a constant response for each
 //! blank line that it receives; `reply.rs` contains the responses. It parses only the length of a body to echo, and
-//! allocates nothing per request. The additional cost of a real server is the cost of parsing, routing and building
-//! responses. Invariant: a connection with unsent bytes is not read until they are sent.
+//! allocates nothing per request. A real server also has the cost of parsing, routing and building responses.
+//! Invariant: a connection with unsent bytes is not read until they are sent.
 
 #[path = "../epoll.rs"]
 mod epoll;
@@ -107,8 +107,8 @@ impl Server {
         }
     }
 
-    /// Accepts one connection. Readiness is level-triggered, so the listener is reported again if more connections
-    /// wait.
+    /// Accepts one connection. Readiness is level-triggered, so the listener is reported again if more connections are
+    /// waiting.
     fn accept(&mut self, listener: RawFd) -> io::Result<()> {
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: with null pointers the call does not store the peer's address.
@@ -187,8 +187,8 @@ impl Server {
         self.send(fd)
     }
 
-    /// Sends the unsent bytes. Needs one call, unless the unsent bytes are longer than the prepared copies of the
-    /// response.
+    /// Sends the unsent bytes. Needs one call of `send`, unless the unsent bytes are longer than the prepared copies of
+    /// the response.
     fn send(&mut self, fd: RawFd) -> Step {
         let connection = &mut self.connections[fd as usize];
         let (source, cycle) = match self.reply.mode {

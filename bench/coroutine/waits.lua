@@ -1,8 +1,8 @@
 -- Cases with waits, in tasks and in coroutines inside tasks. They have the same arguments and results as the cases of
 -- switches.lua; child.lua calls them in a task of `lio.loop`.
 --
--- A hundred tasks run each case at once, so they share the cost of a turn of the loop, which checks for I/O and takes 1
--- to 2 µs.
+-- Each case runs in a hundred tasks at once, so the tasks share the cost of a turn of the loop, which checks for I/O
+-- and takes 1 to 2 µs.
 
 local loop = require "lio.loop"
 local switches = require "switches"
@@ -25,7 +25,7 @@ function M.together(n, f, count)
       wakeup(partner)
       return wait(mine)
     end)
-    wakeup(partner) -- the partner waits in its last turn, or has ended
+    wakeup(partner) -- the partner is waiting in its last turn, or has ended
     if not ok then problem = problem or message end
     left = left - 1
     if left == 0 then wakeup(tokens) end

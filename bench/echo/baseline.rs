@@ -81,8 +81,8 @@ impl Server {
         }
     }
 
-    /// Accepts one connection. Readiness is level-triggered, so the listener is reported again if more connections
-    /// wait.
+    /// Accepts one connection. Readiness is level-triggered, so the listener is reported again if more connections are
+    /// waiting.
     fn accept(&mut self) -> io::Result<()> {
         let stream = match self.listener.accept() {
             Ok((stream, _)) => stream,

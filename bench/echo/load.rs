@@ -1,6 +1,6 @@
-//! The closed loop of the echo client: connections on one epoll instance, each with one round trip at a time. Used by
-//! `client.rs`, and by the tests of `baseline.rs`. Invariant: a connection is registered for writability only while a
-//! send is not complete.
+//! The load that the echo client puts on a server, a closed loop: connections on one epoll instance, each with one
+//! round trip at a time. Used by `client.rs`, and by the tests of `baseline.rs`. Invariant: a connection is registered
+//! for writability only while a send is not complete.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

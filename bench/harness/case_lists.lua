@@ -5,7 +5,7 @@ local process = require "harness.process"
 
 local M = {}
 
--- Loads the module bench/FOLDER/NAME.lua. It does not use `require`, because several folders have modules of the same
+-- Loads the module bench/FOLDER/NAME.lua. Does not use `require`, because several folders have modules of the same
 -- name.
 function M.load(folder, name)
   return assert(loadfile(("%s%s/%s.lua"):format(process.here, folder, name)))()

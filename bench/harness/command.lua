@@ -10,19 +10,19 @@ local function set(options, name, value)
   local now = options[name]
   if type(now) == "number" then
     local number = math.tointeger(tonumber(value))
-    if not number or number < 1 then error(name .. " is a whole number of 1 or more, not " .. value, 0) end
+    if not number or number < 1 then error(name .. " must be a whole number of 1 or more, not " .. value, 0) end
     options[name] = number
   elseif type(now) == "boolean" then
-    if FLAGS[value] == nil then error(name .. " is yes or no, not " .. value, 0) end
+    if FLAGS[value] == nil then error(name .. " must be yes or no, not " .. value, 0) end
     options[name] = FLAGS[value]
   else
     error("unknown option: " .. name, 0)
   end
 end
 
--- Parses `words`. `names` are the existing suites. If no word names a suite, all suites are chosen. Returns a table
--- with `list` (true: only list the suites and cases), `options` (rounds, seconds, peers, write), and `suites`, in the
--- order of the words: `{ name = …, cases = nil (all) or a list of names }`. Raises an error for an unknown word.
+-- Parses `words`. `names` is the list of the existing suites. If no word names a suite, all suites are chosen. Returns
+-- a table with `list` (true: only list the suites and cases), `options` (rounds, seconds, peers, write), and `suites`,
+-- in the order of the words: `{ name = …, cases = nil (all) or a list of names }`. Raises an error for an unknown word.
 function M.parse(words, names)
   local known, chosen = {}, {}
   for _, name in ipairs(names) do known[name] = true end

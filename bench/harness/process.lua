@@ -42,7 +42,7 @@ function M.interrupted(problem)
   return problem == INTERRUPTED
 end
 
--- Waits for `seconds`, which may have a fraction.
+-- Waits for `seconds`, which may be fractional.
 function M.sleep(seconds)
   loop.run(function() loop.sleep(seconds) end)
   M.check()

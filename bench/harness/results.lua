@@ -19,7 +19,7 @@ local function is_flat(value)
   return true
 end
 
--- Returns a number as JSON, with six digits, which are enough.
+-- Returns a value that is not a table as JSON. Rounds a float to six significant digits, which are enough.
 local function scalar(value)
   if math.type(value) == "float" then
     value = tonumber(("%.6g"):format(value))

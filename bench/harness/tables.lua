@@ -14,8 +14,8 @@ local function find(result, name)
   end
 end
 
--- In each round, divides the figure of contender `a` by the figure of contender `b`. Returns the median of these
--- ratios, or nil if no round has both figures.
+-- Returns the median of the ratios of the figure of contender `a` to that of contender `b` in the same round, or nil if
+-- no round has both figures.
 function M.ratio(a, b, figure)
   local ratios = {}
   for i, row in ipairs(a.rounds) do
@@ -84,7 +84,8 @@ local function row(suite, what, one)
   return "| " .. table.concat(cells, " | ") .. " |"
 end
 
--- Returns a table of all cases. It has a row for each contender that `wanted(contender)` accepts.
+-- Returns a table of all cases. The table has a row for each contender for which `wanted(contender)` returns true.
+-- Returns nil if there is no such contender.
 local function listing(suite, result, wanted)
   local head, rule, notes = { "case", "contender" }, { "---", "---" }, {}
   for _, column in ipairs(suite.columns) do
@@ -113,7 +114,8 @@ local function cell(matrix, case, name, base)
   return ratio and ("%s (%.2f)"):format(shown(value), ratio) or shown(value)
 end
 
--- Returns the names of the contenders that have the figure of `matrix`, in the order of the longest case.
+-- Returns the names of the contenders that have the figure of `matrix`: first those of the case with the most
+-- contenders, in their order, then the others.
 local function columns_of(matrix, result)
   local names, seen, fullest = {}, {}, result.cases[1]
   local function add(case)
@@ -132,8 +134,9 @@ local function columns_of(matrix, result)
   return names
 end
 
--- Returns a table of one figure, with a row for each case that has the figure and a column for each contender. `matrix`
--- has `title` and `figure`; if it has `to`, ratios to the contender of this name are added in brackets.
+-- Returns a table of one figure, with a row for each case that has the figure and a column for each contender, or nil
+-- if no case has it. `matrix` has `title` and `figure`; if it has `to`, ratios to the contender of this name are added
+-- in brackets.
 local function matrix_table(matrix, result)
   local names, lines = columns_of(matrix, result), {}
   for _, case in ipairs(result.cases) do
@@ -193,7 +196,7 @@ function M.replace(page, name, title, body)
   local to, after = page:find(close, from or 1, true)
   local block = open .. "\n" .. body .. close
   if from and to then return page:sub(1, from - 1) .. block .. page:sub(after + 1) end
-  if from or to then error(("the markers of %s are not a pair"):format(name), 0) end
+  if from or to then error(("the markers of %s are incomplete or in the wrong order"):format(name), 0) end
   return ("%s\n## %s\n\n%s\n"):format(page, title, block)
 end
 

@@ -5,7 +5,7 @@ local process = require "harness.process"
 
 local M = {}
 
--- Returns nil if wrk is installed; otherwise returns a message.
+-- Returns nil if wrk is installed; otherwise returns a message that says what is missing.
 function M.missing()
   if not process.succeeds "command -v wrk" then return "needs wrk (Debian package: wrk)" end
 end

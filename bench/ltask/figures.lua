@@ -23,7 +23,7 @@ end
 
 -- Calls `f`, which repeats an operation `n` times and returns when all operations have ended. Returns a table: `rate`
 -- is the number of operations per second, `each` the microseconds of CPU of all threads per operation. Other load on
--- the machine affects `each` less.
+-- the machine affects `each` less than `rate`.
 function M.timed(n, f)
   local start, cpu = ltask.counter(), os.clock()
   f()
@@ -56,9 +56,9 @@ local function field(path, pattern)
   return tonumber(value) or 0
 end
 
--- Returns a function that counts voluntary context switches: it returns how many have occurred since the call of
+-- Returns a function that counts voluntary context switches: it returns the number of switches since the call of
 -- `M.switches`, in the threads that existed at that time. Each wakeup of a thread causes one switch. `M.switches`
--- itself causes switches, the returned function does not.
+-- itself causes switches; the returned function does not.
 function M.switches()
   local pid = io.open("/proc/self/stat"):read "n"
   local paths = {}

@@ -2,8 +2,8 @@
 --
 --   lio bench/micro/instructions.lua [times=1000] [seconds=120] [case ...]
 --
--- The kernel's instructions are not counted. `times` should be a multiple of 500, because some cases run in blocks.
--- `seconds` is the time limit of each process. The exit code is 1 if a process failed.
+-- The kernel's instructions are not counted. `times` should be a multiple of 500, because some cases repeat their
+-- operation in blocks. `seconds` is the time limit of each process. The exit code is 1 if a process failed.
 
 local here = arg[0]:match "^(.*/)" or "./"
 package.path = here .. "?.lua;" .. here .. "../?.lua;" .. package.path

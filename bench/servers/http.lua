@@ -1,5 +1,5 @@
--- lio's server in the suite `http`, which uses only the public API: lio bench/servers/http.lua PORT FOLDER [workers =
--- 1]. FOLDER contains the static files, which the suite creates.
+-- lio's server for the suite `http`. The server uses only the public API: lio bench/servers/http.lua PORT FOLDER
+-- [workers = 1]. FOLDER contains the static files, which the suite creates.
 
 local web = require "lio.webserver"
 

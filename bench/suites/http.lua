@@ -8,7 +8,7 @@ local process = require "harness.process"
 local wrk = require "harness.wrk"
 
 local IDLE <const> = 10000
--- The slowest server is excluded from some cases, because its measurements would only take time.
+-- The slowest server is excluded from some cases, because measuring it takes a long time.
 local SLOWEST <const> = { ["lua-http"] = true }
 
 -- Sends one request of the kind `kind`. Returns true if the response is as expected; otherwise false and the reason.
@@ -100,8 +100,8 @@ end
 -- -----------------------------------------------------------------------------------------------------------
 -- Cases that measure only lio
 
--- Returns a case that compares a hello request to a handler without parameters with one to a handler that takes the
--- request and the response.
+-- Returns a case that compares two handlers of a hello request: one without parameters, and one that takes the request
+-- and the response.
 local function request_case()
   local load = { connections = 64 }
   local function by(name, server, kind)
@@ -134,7 +134,7 @@ local function workers_case()
   }
   -- If the client and the servers share cores, the client limits the throughput.
   if shared then
-    one.note = "client and server share cores on this machine, so throughput is not comparable, CPU is"
+    one.note = "client and server share cores on this machine, so compare CPU, not throughput"
   else
     table.insert(one.targets, {
       what = "2 workers: throughput over that of 1", of = "2 workers", to = "1 worker", figure = "rate", least = 1.9,

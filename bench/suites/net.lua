@@ -1,6 +1,6 @@
 -- Suite `net`: the CPU time of echo servers per round trip, compared with a baseline of raw epoll (bench/echo). The
--- client is a closed loop. `lio` uses `lio.net` with one coroutine per connection (examples/echo.lua); `lio selector`
--- uses only the selector.
+-- client sends in a closed loop: on each connection it waits for the echo before it sends again. `lio` uses `lio.net`
+-- with one coroutine per connection (examples/echo.lua); `lio selector` uses only the selector.
 
 local process = require "harness.process"
 

@@ -1,5 +1,6 @@
 -- Suite `selector`: rounds of a selector (bench/selector/round.lua), compared with the same system calls on raw epoll.
--- One or ten of 10 to 20,000 descriptors are ready. For each number of descriptors, each program is one contender.
+-- One or ten of 10 to 20,000 descriptors are ready. Each combination of a program and a number of descriptors is one
+-- contender.
 
 local format = require "format"
 local process = require "harness.process"
@@ -66,7 +67,7 @@ local function case(name, what, active, targets)
 end
 
 -- The targets: 210,000 rounds per second on a machine where the baseline makes 250,000, and the same cost with any
--- number of descriptors. The targets are given as ratios of CPU time, because neither program ever sleeps.
+-- number of descriptors. The targets are given as ratios of CPU time, because the programs never sleep.
 local OVER_BASELINE <const>, OVER_FEWEST <const> = 1.19, 1.1
 
 local function flat(active)

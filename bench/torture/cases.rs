@@ -1,6 +1,6 @@
 //! Generates random cases for `client.rs`: their kinds, and the bytes of valid, truncated and aborted requests.
-//! `malformed.rs` generates malformed requests. Each request has a different path or body, so that the client detects a
-//! response to another request.
+//! `malformed.rs` generates malformed requests. Most requests differ in their path or body, so that the client detects
+//! a response to another request.
 
 use crate::case::{Body, Case, Expected, Finish, Kind, Pace, user_json};
 use crate::malformed::MALFORMED;

@@ -25,7 +25,7 @@ const SCRATCH: usize = 256 * 1024;
 const SIGNAL: u64 = u64::MAX;
 const IDLE_WAIT_MS: i32 = 100;
 
-/// The limits of a run: the number of requests, and the time at which no new case starts.
+/// The limits of a run: the number of requests, and the time after which no new case starts.
 pub(crate) struct Bounds {
     pub(crate) requests: u64,
     pub(crate) deadline: Instant,
@@ -49,7 +49,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Creates a client for `connections` simultaneous connections. Its run ends when `signals` becomes readable.
+    /// Creates a client for `connections` simultaneous connections. When `signals` becomes readable, the client does
+    /// not start any other case.
     pub(crate) fn new(
         address: SocketAddr, connections: usize, cases: Cases, bounds: Bounds, signals: RawFd,
     ) -> io::Result<Client> {
@@ -71,7 +72,8 @@ impl Client {
         })
     }
 
-    /// Runs until the bounds are reached and all started cases have ended. Afterwards no connection is open.
+    /// Runs until a bound is reached, a signal arrives or too many exchanges have failed, and then until all started
+    /// cases have ended. Afterwards no connection is open.
     pub(crate) fn run(&mut self, mut probe: Option<&mut Probe>) -> io::Result<()> {
         let mut events = [NO_EVENT; 256];
         let mut checked = Instant::now();

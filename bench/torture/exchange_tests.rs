@@ -1,4 +1,4 @@
-//! Tests the verdicts of `exchange.rs` on correct and wrong behaviour of a server.
+//! Tests the verdicts of `exchange.rs` on the correct and incorrect behaviour of a server.
 
 use super::*;
 use crate::case::{Body, Expected, Kind};

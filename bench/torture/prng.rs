@@ -39,8 +39,8 @@ impl Prng {
         &items[self.below(items.len())]
     }
 
-    /// Returns a length from 0 to `most`. The distribution is about log-uniform, so short lengths are as likely as long
-    /// lengths.
+    /// Returns a length from 0 to `most`. The distribution is approximately log-uniform, so short lengths are as likely
+    /// as long lengths.
     pub(crate) fn length(&mut self, most: usize) -> usize {
         let bits = self.below(most.ilog2() as usize + 2);
         self.below(1 << bits).min(most)

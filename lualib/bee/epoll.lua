@@ -1,5 +1,5 @@
--- `require "bee.epoll"`: bee's calls for epoll(7) on lio's selector. Times are in milliseconds. EPOLLPRI and the other
--- rare flags are defined, but `wait` reports only IN, OUT, RDHUP, HUP and ERR.
+-- `require "bee.epoll"`: bee's functions for epoll(7), implemented with lio's selector. Times are in milliseconds.
+-- EPOLLPRI and the other rare flags are defined, but `wait` reports only IN, OUT, RDHUP, HUP and ERR.
 
 local lio = require "lio"
 local object = require "bee.object"

@@ -1,5 +1,5 @@
--- Gives lio's objects bee's methods, for bee.select, bee.epoll and bee.socket. Lio's own calls still accept these
--- objects, because the calls read the type from the object's memory, not from its metatable.
+-- Gives lio's objects bee's methods, for bee.select, bee.epoll and bee.socket. Lio's own functions still accept these
+-- objects, because the functions read the type from the object's memory, not from its metatable.
 
 local debug <const> = debug or require "lio.debug"
 

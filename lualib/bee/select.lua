@@ -1,5 +1,6 @@
--- `require "bee.select"`: lio's selector with bee's calls. Unlike with lio's own calls, `wait` takes milliseconds,
--- `event_add` replaces a registration, `event_del` always returns true, and a closed selector may be used again.
+-- `require "bee.select"`: lio's selector with bee's methods. Unlike lio's own methods, `wait` takes milliseconds,
+-- `event_add` replaces an existing registration, `event_del` always returns true, and a closed selector may be used
+-- again.
 
 local lio = require "lio"
 local misuse = require "lio.misuse"

@@ -1,5 +1,5 @@
--- `require "bee.socket"`: lio.socket with bee's calls. Unlike in bee, a failed call also returns a short error code as
--- its third result. Unlike in lio.socket, `fd` accepts any descriptor, `bind` removes a stale unix socket, and an
+-- `require "bee.socket"`: lio.socket with bee's functions. Unlike in bee, a failed call also returns a short error code
+-- as its third result. Unlike in lio.socket, `fd` accepts any descriptor, `bind` removes a stale unix socket, and an
 -- unknown protocol is reported as an invalid option. Programs for older versions of bee call the module itself, as in
 -- `socket("tcp")`.
 

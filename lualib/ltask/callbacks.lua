@@ -12,8 +12,8 @@ local M = {}
 
 -- Errors --------------------------------------------------------------------------------------
 
--- Called when a task has failed. Returns the error object that answers its request. If the sender does not expect an
--- answer, logs the error.
+-- Called when a task has failed. Returns the error object with which the task's request is answered. If the sender does
+-- not expect an answer, logs the error.
 function M.task_failed(co, err, from, session)
   local object = errors.describe(err, co)
   if session == 0 then
@@ -52,7 +52,7 @@ end
 
 -- Called for a request without a handler.
 function M.unknown_request(name, from, session)
-  local text = ("service %d (%s) has no request '%s'"):format(ltask.self(), ltask.label(), tostring(name))
+  local text = ("service %d (%s) has no handler for request '%s'"):format(ltask.self(), ltask.label(), tostring(name))
   if session ~= 0 then return core.post(from, session, ERROR, text) end
   ltask.log.error(text .. ", sent by service " .. from)
 end
@@ -60,11 +60,11 @@ end
 -- Called for an answer to a session that this service has never used.
 function M.unknown_response() end
 
--- Called when the coroutine of a request was closed before it answered.
+-- Called when the coroutine that handled a request was closed before it answered the request.
 function M.unanswered_request(name, from)
   local f = ltask.dispatch()[name]
   local info = type(f) == "function" and debug.getinfo(f, "S")
-  ltask.log.error(("service %d (%s): the request '%s' of service %d ended without an answer; its handler is at %s")
+  ltask.log.error(("service %d (%s): the request '%s' from service %d ended without an answer; its handler is at %s")
     :format(ltask.self(), ltask.label(), name, from, info and info.short_src .. ":" .. info.linedefined or "?"))
 end
 

@@ -31,7 +31,7 @@ local function check_self(call, self, class, name)
   if getmetatable(self) ~= class then require("lio.misuse").argument(call, 1, name, self) end
 end
 
--- Resumes the coroutine that waits for the next result, if there is one.
+-- Wakes the coroutine that waits for the next result, if there is one.
 local function wake_waiter(self, reason)
   if not self.is_waiting then return end
   self.is_waiting = false
@@ -71,7 +71,7 @@ function async:request(addr, ...)
   end
 end
 
--- `a:wait()`: waits until all requests are answered. Raises the first error.
+-- `a:wait()`: waits until all requests have been answered. Raises the first error.
 function async:wait()
   check_self("wait", self, async, "async")
   if self.left > 0 then wait_for_result(self) end
@@ -99,7 +99,7 @@ local function check_request(call, one)
   end
 end
 
--- `r:add{ addr, … }`: adds a request. Returns r. The caller may use other fields of the table.
+-- `r:add{ addr, … }`: adds a request. Returns r. The program may use other fields of the table.
 function request:add(one)
   check_self("add", self, request, "request")
   check_request("add", one)
@@ -149,8 +149,8 @@ local function next_answer(self)
 end
 
 -- `for one, results in r:select([centiseconds]) do`: sends the requests, and yields each request with the list of its
--- results. If a request has failed, its field `error` is set and `results` is nil. The loop ends when all requests are
--- answered, or when the time has passed. `r:close()` drops the remaining answers; so does the end of the scope of
+-- results. If a request has failed, its field `error` is set and `results` is nil. The loop ends when all requests have
+-- been answered, or when the time has passed. `r:close()` drops the remaining answers; so does the end of the scope of
 -- `local r <close>`.
 function request:select(timeout)
   check_self("select", self, request, "request")
@@ -204,7 +204,7 @@ local function take_result(state)
   return table.remove(state.done, 1)
 end
 
--- The iterator of `parallel`: returns an entry, and the list of its results or the table for its error.
+-- The iterator of `parallel`: returns an entry, and the list of its results or a table that contains its error.
 local function next_result(state)
   local result = take_result(state)
   if not result then return nil end

@@ -48,8 +48,8 @@ function M.from_answer(err)
 end
 
 -- `add_traceback(object [, co])`: adds this service's traceback: that of `co`, or by default that of the running
--- coroutine from two levels above the caller, where the program has called the library. Does not repeat the object's
--- last traceback: if a coroutine fails because its call has failed, its traceback has not changed since the call.
+-- coroutine from two levels above the caller, where the program called the library. Does not repeat the object's last
+-- traceback: if a coroutine fails because its call has failed, its traceback has not changed since the call.
 function M.add_traceback(object, co)
   local traceback = co and debug.traceback(co, nil) or debug.traceback(nil, 4)
   local text = ("in service %d (%s), %s"):format(ltask.self(), ltask.label(), traceback)
@@ -82,7 +82,7 @@ function M.raise_error(addr, session, message)
   post_error("raise_error", addr, session, M.describe(message))
 end
 
--- `ltask.error(addr, session, err)`: answers a request with the unchanged error.
+-- `ltask.error(addr, session, err)`: answers a request with the unchanged error. Does nothing if `session` is 0.
 function M.error(addr, session, err)
   if session ~= 0 then post_error("error", addr, session, err) end
 end

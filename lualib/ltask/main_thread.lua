@@ -6,10 +6,11 @@ local require <const> = core.require_now
 
 local M = {}
 
--- How many coroutines of this service need the main thread.
+-- The number of coroutines of this service that need the main thread.
 local users = 0
 
--- `ltask.mainthread_run(f, …)`: runs `f` on the main thread. Returns its results, and raises its errors.
+-- `ltask.mainthread_run(f, …)`: runs `f` on the main thread. Returns the results of `f`. Raises the errors of `f`; an
+-- error message includes a traceback.
 function M.mainthread_run(f, ...)
   if type(f) ~= "function" then require "lio.misuse".check_function("mainthread_run", 1, f) end
   users = users + 1

@@ -1,4 +1,4 @@
--- Runs the handler `quit` of a service in a task, then ends the main loop. Called by `ltask.quit`.
+-- Runs a service's handler `quit` in a task, then ends the main loop. Called by `ltask.quit`.
 
 local ltask = require "ltask"
 local core = require "ltask.core"

@@ -69,7 +69,7 @@ end
 -- Marks the module as being loaded by the coroutine. Returns its entry, and a to-be-closed value that removes the mark
 -- and wakes the waiting coroutines.
 local function begin_loading(name, co)
-  local entry = { owner = co, problem = ("the coroutine that loaded '%s' was closed"):format(name) }
+  local entry = { owner = co, problem = ("the coroutine that was loading '%s' was closed"):format(name) }
   loading[name] = entry
   local stack = stacks[co] or {}
   stacks[co] = stack

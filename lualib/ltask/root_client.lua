@@ -11,13 +11,13 @@ local M = {}
 -- Loads the module only when a check fails.
 local function misuse() return require "lio.misuse" end
 
--- `check_answer(call, pcall(…))`: returns the results of a request to root, which a call of the program has sent. If
--- the request has failed, raises the error.
+-- `check_answer(call, pcall(…))`: returns the results of a request to root. If the request has failed, raises the
+-- error; `call` is the name of the function that the program has called.
 function M.check_answer(call, ok, ...)
   if ok then return ... end
   local err = ...
-  -- An error that root raises is an error object, or a message about a service. Other errors come from the program's
-  -- call.
+  -- An error that root raises is an error object, or a message that begins with `{service:`. Other errors come from the
+  -- program's call.
   if type(err) ~= "string" or err:find "^{service:" then error(err, 0) end
   misuse().relay(call, (err:gsub("call: cannot wait", call .. ": cannot wait", 1)))
 end
@@ -42,7 +42,7 @@ local FIELDS <const> = {
   label = "string", source = "string", initfunc = "string", chunkname = "string", worker_id = "integer",
 }
 
--- Accepts what Lua converts: a number for a string, and a numeric string for an integer.
+-- Also accepts values that Lua converts: a number for a string, and a numeric string for an integer.
 local function is_type(wanted, value)
   if wanted == "integer" then return math.tointeger(tonumber(value)) ~= nil end
   return type(value) == wanted or type(value) == "number"

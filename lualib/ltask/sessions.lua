@@ -1,4 +1,5 @@
--- Requests by session: the request that the running coroutine answers, and requests that this service has sent.
+-- Functions for requests and their sessions: the request that the running coroutine handles, and requests that this
+-- service has sent.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -9,15 +10,15 @@ local RESPONSE <const>, ERROR <const> = 2, 3
 
 local M = {}
 
--- `ltask.current_session()`: returns `{ from=, session= }` of the request that the running coroutine answers.
+-- `ltask.current_session()`: returns `{ from=, session= }` of the request that the running coroutine handles.
 function M.current_session()
   local from, session = core.current()
   return { from = from, session = session }
 end
 
 -- `ltask.suspend(session, co_or_f)`: waits in a new coroutine for the answer to the request with that session. Then
--- calls the function with the type, the pointer and the size of the answer; or wakes the coroutine, whose `wait`
--- returns them.
+-- calls the function with the answer's type, pointer and size; or wakes the coroutine, whose `wait` returns these three
+-- values.
 function M.suspend(session, receiver)
   local is_coroutine <const> = type(receiver) == "thread"
   if not math.tointeger(session) then require "lio.misuse".argument("suspend", 1, "session", session) end

@@ -24,7 +24,8 @@ M.starter = nil
 M.session = nil
 local sender
 
--- Records that the running coroutine starts the service. Returns whether it does so to answer a request.
+-- Records that the running coroutine starts the service. Returns whether the coroutine handles root's request to start
+-- the service.
 local function begin()
   sender, M.session = core.current()
   if M.session == 0 then M.session = nil end
@@ -106,18 +107,19 @@ M.SCRIPT = SCRIPT
 
 local function check_start(f)
   if not ltask.call then
-    error("skynet.start: outside of a service; a system is booted by require 'skynet.start'", 3)
+    error("skynet.start: called outside of a service; to boot a system, use require 'skynet.start'", 3)
   end
   if type(f) ~= "function" then error(wrong_function("start", f), 3) end
   if is_start_called then error("skynet.start: called a second time", 3) end
 end
 
 -- `start(f)`: makes this a service of skynet, and runs `f` after the service's file. If the service was not created by
--- `newservice` or `skynet.start`, `f` runs at once. In a script, the call does not return while the service runs.
+-- a function of skynet, such as `newservice`, `f` runs at once. In a script, the call does not return while the service
+-- runs.
 function M.start(f)
   check_start(f)
   is_start_called = true
-  -- Skynet's mailboxes are not bounded.
+  -- In skynet, mailboxes are unbounded, so a send never fails because a mailbox is full.
   ltask.on_full "wait"
   core.report_overload()
   core.use_callbacks "skynet.callbacks"

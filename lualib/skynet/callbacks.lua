@@ -32,7 +32,7 @@ function callbacks.task_failed(co, err, from, session)
     -- The only request that root sends is the one that starts the service.
     log("the service could not start: %s", text_to_log(object))
   else
-    log("error in a request of :%08x, session %d: %s", from, session, text_to_log(object))
+    log("error in a request from :%08x, session %d: %s", from, session, text_to_log(object))
   end
   return object
 end
@@ -54,7 +54,7 @@ function callbacks.unanswered_request(name, from)
   if boot.exiting then return end
   local p = message.protocols[name]
   if not p or not p.dispatch then return log_unanswered(name, from) end
-  log("a request of :%08x was closed before it was answered; the handler of '%s' is at %s", from, name,
+  log("a request from :%08x was closed before it was answered; the handler of '%s' is at %s", from, name,
     unhandled.place_of(p.dispatch))
 end
 

@@ -1,5 +1,5 @@
--- `require "skynet.coroutine"`: skynet's names and statuses for coroutines that may wait in skynet's functions. On this
--- scheduler, every coroutine may wait there. Used by programs.
+-- `require "skynet.coroutine"`: skynet's coroutine functions and status names. In skynet, a program's own coroutine may
+-- wait in skynet's functions only if this module created it; on this scheduler, every coroutine may. Used by programs.
 
 local this_task <const> = require "lio.task".current
 
@@ -9,7 +9,7 @@ local M = {
   yield = coroutine.yield,
 }
 
--- Maps a coroutine of `create` or `wrap` to the last task that has resumed it, or to true before the first resume.
+-- Maps a coroutine of `create` or `wrap` to the last task that has resumed it, or to true if no task has resumed it.
 local tasks = setmetatable({}, { __mode = "k" })
 
 local function check_function(call, f)
@@ -28,7 +28,7 @@ local function new(f)
   return co
 end
 
--- `create(f)`: returns a coroutine.
+-- `create(f)`: returns a new coroutine.
 function M.create(f)
   check_function("create", f)
   return new(f)
@@ -65,8 +65,9 @@ function M.status(co)
   return status == "waiting" and "blocked" or status
 end
 
--- `thread([co])`: returns the task in which `co` (default: the running coroutine) was last resumed, and whether `co`
--- itself is a task.
+-- `thread([co])`: for a coroutine of `create` or `wrap`, returns the task that last resumed it (or `co` itself if no
+-- task has resumed it) and false. For another coroutine, such as a task, returns `co` and true. The default is the
+-- running coroutine.
 function M.thread(co)
   if co == nil then co = coroutine.running() end
   check_coroutine("thread", co)

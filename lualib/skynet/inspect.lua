@@ -45,9 +45,10 @@ local function waiting()
   end)
 end
 
--- `task()`: returns the number of waiting coroutines. With "init", returns the traceback of the start function, while
--- it runs. With a table, adds the tracebacks to it, by coroutine and session. With a session, returns the traceback of
--- its coroutine. With a coroutine, returns its session.
+-- `task()`: returns the number of waiting coroutines. With "init", returns the traceback of the coroutine that runs the
+-- service's file or start function, or nil if the service has started. With a table, adds the tracebacks to it, by
+-- coroutine and session. With a session, returns the traceback of its coroutine, or "No session". With a coroutine,
+-- returns its session, or nil if the coroutine is not waiting.
 function M.task(what)
   if what == "init" then return boot.starter and debug.traceback(boot.starter) end
   local kind = type(what)
@@ -99,11 +100,12 @@ function M.uniqtask()
 end
 
 -- Finds the coroutine for `killthread`. `which` is a coroutine, a session, or a part of a coroutine's name. Returns nil
--- if no waiting coroutine matches; a coroutine itself matches unless it is dead.
+-- if there is none. A session or a name selects only a waiting coroutine; a coroutine may also be running or ready, but
+-- must not be dead.
 local function find_coroutine(which)
   if type(which) == "thread" then return task.is_alive(which) and which or nil end
   if type(which) ~= "string" and math.type(which) ~= "integer" then
-    error(("bad argument #1 to 'killthread' (a coroutine, a session or a part of its name expected, got %s)")
+    error(("bad argument #1 to 'killthread' (a coroutine, its session or a part of its name expected, got %s)")
       :format(type(which)), 3)
   end
   for co, session in waiting() do
@@ -146,8 +148,8 @@ local STATISTICS <const> = {
 }
 
 -- `stat(name)`: returns a statistic of this service: "mqlen" is the number of unread messages, "message" is the number
--- of read messages, "cpu" is how long the service has run, in seconds, "time" is the duration of the current slice in
--- seconds, "endless" is 1 if `endless` is true, otherwise 0. Returns nil for other names.
+-- of read messages, "cpu" is the service's running time in seconds, "time" is the duration of the current slice in
+-- seconds, "endless" is 1 if `endless` returns true, otherwise 0. Returns nil for other names.
 function M.stat(name)
   local f = STATISTICS[name]
   return f and f()

@@ -14,14 +14,14 @@ local function check_name(call, name)
   misuse().raise(("%s: a service's name expected, got %s"):format(call, misuse().shown(name)))
 end
 
--- Sends root a request on behalf of a call. The callers do not use a tail call, so that the traceback of an error
--- contains their names.
+-- Sends root a request, and returns the answer. `call` is the name of the function that the program has called. The
+-- callers do not use a tail call, so that the traceback of an error contains their names.
 local function ask_root(call, ...)
   return require("ltask.root_client").check_answer(call, pcall(ltask.call, ROOT, ...))
 end
 
 -- Creates a service from a file on the service path. If there is no such file, passes the name to the scheduler, which
--- has embedded services, or raises an error that lists the files that it has tried.
+-- starts its embedded service of that name or raises an error that lists the files that it has tried.
 local function spawn(call, name, ...)
   local is_unique <const> = call == "uniqueservice"
   check_name(call, name)
@@ -57,7 +57,7 @@ function M.queryservice(...)
   return (ask_root("queryservice", "queryservice", name))
 end
 
--- `kill(addr)`: makes a service quit. Returns false if there is no such service, or it was killed before.
+-- `kill(addr)`: makes a service quit. Returns true, or false if there is no such service or it was killed before.
 function M.kill(addr)
   local id = require "skynet.names".resolve(addr)
   return id ~= nil and ltask.call(ROOT, "kill", id)

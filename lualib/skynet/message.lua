@@ -160,7 +160,7 @@ end
 
 -- Answering -----------------------------------------------------------------------------------
 
--- `wants_string()`: returns whether the answer to the running request must be a string.
+-- `wants_string()`: returns whether the answer to the current request must be a string.
 local function wants_string()
   return M.strings and with_string[this_task()]
 end
@@ -193,7 +193,7 @@ local function not_asked(call)
     without_session[task] = nil
     return false
   end
-  error(("%s: no session: this coroutine handles no request, or has answered it"):format(call), 3)
+  error(("%s: no session: this coroutine is not handling a request, or has already answered it"):format(call), 3)
 end
 M.not_asked = not_asked
 
@@ -231,7 +231,7 @@ function M.retpack(...)
   return is_delivered
 end
 
--- `ignoreret()`: leaves the running request without an answer, and without an entry in the log.
+-- `ignoreret()`: leaves the current request without an answer, and without an entry in the log.
 function M.ignoreret()
   local from, session = current()
   if not from then return end

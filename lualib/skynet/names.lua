@@ -1,6 +1,6 @@
--- Names of services (global names, and names that begin with a point), and the values of `getenv`. A service,
--- lualib/skynet/registry_service.lua, stores them; it starts at the first request. Used by the other files of this
--- folder.
+-- Names of services (global names, and names that begin with a dot), and the values of `getenv`. A service,
+-- lualib/skynet/registry_service.lua, stores them; the first request starts this service. Used by the other files of
+-- this folder.
 
 local ltask = require "ltask"
 
@@ -43,7 +43,7 @@ function M.localname(name)
   return find(name)
 end
 
--- `name(name, addr)`: gives a service a name, which it has until it ends. Raises if the name is taken.
+-- `name(name, addr)`: gives a service a name, which the service keeps until it ends. Raises if the name is taken.
 function M.name(name, addr)
   check_name(name, "name")
   local id = M.resolve(addr)

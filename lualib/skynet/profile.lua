@@ -15,7 +15,7 @@ local paused = setmetatable({}, weak)
 
 local function now(call)
   local seconds = task.busy()
-  if not seconds then error(call .. ": called where no coroutine of the service runs", 3) end
+  if not seconds then error(call .. ": called outside of the service's coroutines", 3) end
   return seconds
 end
 
@@ -38,7 +38,7 @@ function M.stop(co)
   if co == nil then co = coroutine.running() end
   check_coroutine("stop", co)
   local from = began[co]
-  if not from then error("stop: this coroutine is not measured; start comes first", 2) end
+  if not from then error("stop: this coroutine is not being measured; call start first", 2) end
   local seconds = (paused[co] or now "stop") - from
   began[co], paused[co] = nil, nil
   return seconds

@@ -31,7 +31,7 @@ function M.new()
     owner = nil
   end
 
-  -- If a task is killed after it was woken and before it runs, the next task is woken.
+  -- If a task is killed after it was woken and before it has run, wakes the next task.
   local entry_meta = { __close = function(entry) if owner == entry then leave() end end }
 
   local function wait_for_section(task)

@@ -26,7 +26,7 @@ local function add(self, one, call)
   self[#self + 1] = one
 end
 
--- `r:add{ addr, protocol, … }`, `r{ … }`: adds a call. Returns r. Other fields of the table belong to the program.
+-- `r:add{ addr, protocol, … }`, `r{ … }`: adds a call. Returns r. The program may use other fields of the table.
 function request:add(one)
   add(self, one, "add")
   return self
@@ -101,7 +101,7 @@ function request:select(timeout)
   return next_answer, self, nil, self
 end
 
--- `r:close()`: drops the answers that arrive after this call.
+-- `r:close()`: drops the remaining answers, and ends the loop of `select`.
 function request:close()
   local state = states[self]
   if not state or state.is_closed then return end

@@ -30,7 +30,7 @@ local function post_answer(from, session, as_string, packer, ok, ...)
   return core.post(from, session, RESPONSE, ...)
 end
 
--- `response([pack])`: returns a function that answers the running request once, later, from any coroutine of this
+-- `response([pack])`: returns a function that can answer the current request later, once, from any coroutine of this
 -- service. The function takes true and the values, or false for an error, and returns whether the answer was delivered.
 -- If the argument is "TEST", the function only returns whether the caller is still waiting.
 function M.response(packer)

@@ -14,7 +14,7 @@ local function check_name(call, name)
 end
 
 -- Returns the code of a service's main function. The function runs in another VM, so it cannot refer to local variables
--- outside of it.
+-- outside of the function.
 local function code_of(f)
   if type(f) == "string" then return f end
   if type(f) ~= "function" then

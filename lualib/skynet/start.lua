@@ -56,7 +56,7 @@ end
 local function first_service(config, path)
   local name = config.start or "main"
   local file, problem = package.searchpath(name, path)
-  if not file then fail("the service '%s' is not found:%s", name, problem) end
+  if not file then fail("the service '%s' was not found:%s", name, problem) end
   local args = config.args or {}
   return {
     name = name,
@@ -66,7 +66,8 @@ local function first_service(config, path)
   }
 end
 
--- `start(config)`: returns the exit code. `config` is the name of the first service, or a table: see docs/skynet.md.
+-- `start(config)`: boots the system, and returns its exit code when it has ended. `config` is the name of the first
+-- service, or a table: see docs/skynet.md.
 function M.start(config)
   if type(config) == "string" then config = { start = config } end
   check(config)

@@ -44,7 +44,7 @@ end
 -- `trace([info])`: from now on, traces the running task, its coroutines and its calls.
 function M.trace(info)
   local task = this_task()
-  if not task then error("trace: called where no coroutine of the service runs", 2) end
+  if not task then error("trace: called outside of the service's coroutines", 2) end
   boot.trace = M
   local tag = new_tag()
   tags[task] = tag
@@ -75,8 +75,8 @@ function M.event(event)
 end
 
 -- `call(to, level)`: logs the start of a call to the service `to`, and sends the running task's tag to it. Returns the
--- tag, or nil. `level` selects the logged source line: 1 for the line in the caller of this function, 2 for the line in
--- that function's caller.
+-- tag, or nil if the task is not traced. `level` selects the logged source line: 1 for the line in the caller of this
+-- function, 2 for the line in that function's caller.
 function M.call(to, level)
   local tag = tags[this_task()]
   if not tag then return end
@@ -85,8 +85,8 @@ function M.call(to, level)
   return tag
 end
 
--- `begin(from, p)`: called when the running task starts handling a request of protocol `p`. Traces the task if the
--- protocol or the sender's call is traced.
+-- `begin(from, p)`: called when the running task starts handling a request of protocol `p`. Traces the task if tracing
+-- of the protocol is on, or if the sender's call is traced and tracing of the protocol is not off.
 function M.begin(from, p)
   local tag = expected[from]
   expected[from] = nil

@@ -1,5 +1,5 @@
--- Messages without a handler: requests and answers that this service does not know, and requests whose handler returns
--- without answering. Used by skynet.callbacks, skynet.message and lualib/skynet.lua.
+-- Unhandled messages: requests without a handler, answers to sessions that this service has not used, and requests
+-- whose handler returns without answering. Used by skynet.callbacks, skynet.message and lualib/skynet.lua.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -22,16 +22,16 @@ end
 -- Called when the handler of protocol `p` has returned without answering. As in skynet, the caller gets no answer.
 function M.forgotten(p, from, session)
   ltask.no_response()
-  log("a response was forgotten: session %d of :%08x; the handler of '%s' is at %s", session, from, p.name,
+  log("a response was forgotten: session %d from :%08x; the handler of '%s' is at %s", session, from, p.name,
     M.place_of(p.dispatch))
 end
 
 local function log_request(session, from, _, _, name)
-  log("nothing handles '%s' here: a message of :%08x, session %d", tostring(name), from, session)
+  log("no handler for '%s': a message from :%08x, session %d", tostring(name), from, session)
 end
 
 local function log_response(session, from)
-  log("an answer of :%08x to session %d, which this service has not used", from, session)
+  log("an answer from :%08x to session %d, which this service has not used", from, session)
 end
 
 local on_request, on_response = log_request, log_response

@@ -1,5 +1,4 @@
--- Sends messages to a mailbox that has room for all of them. Counts how often the sender is resumed. Requires
--- queue=200000.
+-- Sends messages to a mailbox that has room for all of them. Counts the resumes of the sender. Requires queue=200000.
 
 local ltask = require "ltask"
 local figures = require "figures"

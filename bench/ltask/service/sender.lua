@@ -1,4 +1,4 @@
--- A service that sends numbered messages to a sink, without waiting.
+-- A service that sends numbered messages to a sink, without waiting for answers.
 
 local ltask = require "ltask"
 

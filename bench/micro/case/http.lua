@@ -10,7 +10,7 @@ local stream = require "lio.stream"
 local web = require "lio.webserver"
 
 local respond <const>, add_field <const> = http.request.respond, http.request.add_field
-local PIPELINED <const> = 50 -- after 64 requests a server yields to other tasks
+local PIPELINED <const> = 50 -- fewer than 64, after which a server yields to other tasks
 
 local SHORT <const> = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
 -- The head of a browser's request.

@@ -42,7 +42,7 @@ local function partners(count)
         loop.wakeup(partner)
         loop.wait(mine)
       end
-      loop.wakeup(partner) -- the partner waits in its last turn, or has ended
+      loop.wakeup(partner) -- the partner is waiting in its last turn, or has ended
       left = left - 1
       if left == 0 then loop.wakeup(finished) end
     end

@@ -25,7 +25,8 @@ local config
 local main_chunk <const> = core.main_chunk()
 -- The keys of these tables are the services' addresses.
 local labels, killed, is_common = {}, {}, {}
--- The number of common services, including those that are starting.
+-- The number of calls of `hold` without a matching `release`: one for each common service, including those that are
+-- starting, and one while root starts the configured services.
 local common_count = 0
 local is_ending = false
 -- The token on which `shut_down` waits.
@@ -76,8 +77,8 @@ local function is_only_logger_left()
   return true
 end
 
--- Posts all quit messages without waiting, so that a service that hangs does not delay the others. The newest service
--- gets the first message.
+-- Posts all quit messages without waiting, so that a service that hangs does not delay the others. The service with the
+-- highest address, usually the newest, gets the first message.
 local function quit_all_but_logger()
   local ids = {}
   for id in pairs(labels) do
@@ -111,14 +112,14 @@ function M.is_ending()
   return is_ending
 end
 
--- `was_cut_short(problem)`: returns whether a service failed to start with this error only because the system is
--- ending: the service quit during its start, or it could not spawn another service.
+-- `was_cut_short(problem)`: returns whether the error `problem` of a service that failed to start only means that the
+-- system is ending: the service quit during its start, or it could not spawn another service.
 function M.was_cut_short(problem)
   problem = tostring(problem)
   return is_ending and (problem:find(IS_ENDING, 1, true) or problem:find "{service:%d+} is dead") ~= nil
 end
 
--- `hold()`, `release()`: between the two calls the system does not end, even if there are no common services.
+-- `hold()`, `release()`: between the two calls, the system ends only on request, even if there are no common services.
 function M.hold()
   common_count = common_count + 1
 end
@@ -191,7 +192,7 @@ function M.spawn(t)
   local id = new_id()
   local ok, problem = pcall(create, id, t)
   if ok then return id end
-  -- If the service's file has failed, the service quits; root gets a signal when it has died.
+  -- A service whose file has failed must quit; root gets a signal when the service has died.
   if labels[id] then post_quit(id) end
   error(problem, 0)
 end
@@ -207,7 +208,8 @@ function M.spawn_common(t)
   return id
 end
 
--- `kill(id)`: makes a service quit. Returns whether the service existed and was not killed before.
+-- `kill(id)`: makes a service quit. Returns true, or false if the service does not exist, was killed before, or is
+-- root.
 function M.kill(id)
   if not labels[id] or killed[id] or id == ltask.self() then return false end
   killed[id] = post_quit(id)

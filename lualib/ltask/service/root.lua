@@ -1,4 +1,4 @@
--- The root service: creates services, keeps their names, answers requests to services that have died, and ends the
+-- The root service: creates services, keeps their names, answers requests to dead services with an error, and ends the
 -- system. This file gets the configuration from `ltask.start`, and starts the configured services.
 
 local ltask = require "ltask"
@@ -113,7 +113,8 @@ end
 
 -- The start of the system ---------------------------------------------------------------------
 
--- Returns the result of `f(…)`. If `f` raises, adds `name` to the error: the part of the configuration that has failed.
+-- Returns the result of `f(…)`. If `f` raises an error, raises it with the prefix `name`, which describes the failed
+-- part of the configuration.
 local function start_part(name, f, ...)
   local ok, result = pcall(f, ...)
   if not ok then error(name .. ": " .. tostring(result), 0) end
@@ -143,7 +144,7 @@ local function start_all()
     start_part(("the exclusive service '%s'"):format(one.name), start_exclusive, one)
   end
   if config.root_initfunc then start_part("root_initfunc", run_initfunc, config.root_initfunc) end
-  -- Keeps the system running until all services have started: a service that ends at once must not end the system.
+  -- Keep the system running until all services have started: a service that ends at once must not end the system.
   services.hold()
   for _, one in ipairs(config.bootstrap) do
     -- An earlier service may have ended the system.

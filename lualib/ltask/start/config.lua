@@ -80,7 +80,7 @@ local function read_named_service(name, t)
 end
 
 -- Reads the bootstrap services. In G1 `t` is `{ "main", args… }`; in G2 it is a list of services, or a table of
--- services by name. Such a table has no order, so its services start in the order of their names.
+-- services by name. A table of services by name has no order, so its services start in the order of their names.
 local function read_bootstrap(t)
   if t == nil then fail("bootstrap is missing; an example is bootstrap = { { name = \"main\" } }") end
   if type(t) == "string" then return { read_service("bootstrap", t) } end
@@ -97,7 +97,7 @@ local function read_bootstrap(t)
   table.sort(names)
   for i, name in ipairs(names) do list[i] = read_named_service(name, t[name]) end
   if #list == 0 then
-    fail("bootstrap: the table contains no service; for example, bootstrap = { { name = \"main\" } }")
+    fail("bootstrap: the table contains no service; an example is bootstrap = { { name = \"main\" } }")
   end
   return list
 end
