@@ -16,8 +16,8 @@ local client = {}
 ---@field connect_timeout? number|false until a connection is open, including the wait for a free one; default `10`
 ---@field read_timeout? number|false until the response begins, and for each pause in its body; default `60`
 ---@field write_timeout? number|false for each pause in sending; default `60`
----@field redirects? integer maximum redirects to follow, 0 or more; with 0, a redirect is returned; default `10`
----@field limit? number maximum bytes of a decoded body: an integer or `math.huge`; default 64 MiB, for a stream none
+---@field redirects? integer maximum number of redirects to follow, 0 or more; 0: a redirect is returned; default `10`
+---@field limit? number maximum bytes of the decoded body: an integer or `math.huge`; default 64 MiB; streams: no limit
 ---@field decode? boolean whether to accept and decode gzip, deflate and br; default `true`
 ---@field headers? table values, or lists of values, by name; or a list of `{ name, value }`
 ---@field proxy? string|false URL of an HTTP proxy, `"http://[user:password@]host:port"`
@@ -31,7 +31,7 @@ local client = {}
 ---@field json? any sent as JSON
 ---@field form? table sent urlencoded; in the form of `query`
 ---@field stream? boolean whether to leave the body to `stream`, `piece` or `text`; default `false`
----@field expect_continue? boolean|number ask before sending a body, and wait this time (`true`: 1 s); default `false`
+---@field expect_continue? boolean|number seconds to wait for `100 Continue` before the body; `true`: 1; default `false`
 ---@field idempotent? boolean whether a lost request may be sent again; default: by its method (RFC 9110 section 9.2.2)
 
 ---@class lio.HttpClientOptions: lio.HttpShared
@@ -187,7 +187,8 @@ function HttpClient:close_idle() end
 function HttpClient:close() end
 
 ---A response. A streamed response owns its connection until its body has been read to the end. `close`, `<close>`, the
----collector, and leaving the loop of `stream` close that connection.
+---collector, and leaving the loop of `stream` close that connection. If the body is decoded, the headers do not contain
+---`Content-Encoding` and `Content-Length`.
 ---@class lio.HttpResponse
 ---@field status integer 200 to 999, or 101
 ---@field reason string may be empty
@@ -231,10 +232,10 @@ function HttpResponse:piece() end
 ---@return fun(): string? piece
 function HttpResponse:stream() end
 
----Discards the unread part of the body. Idempotent.
+---Closes the connection if the body has an unread part. Idempotent.
 function HttpResponse:close() end
 
----Returns the connection of a response that switches protocols (101), including its buffered bytes. The caller has to
+---Returns the connection of a response that switches protocols (101), including its buffered bytes. The caller must
 ---close it. Raises for other responses.
 ---@return lio.Connection connection
 function HttpResponse:take_over() end

@@ -9,8 +9,8 @@
 ---The selector, which reports the descriptors that are ready for reading or writing. Readiness is level-triggered:
 ---every `wait` reports it again while it lasts. After `require "lio"` the `bee.*` modules can be loaded.
 ---
----If a call fails in the system, it returns nil, a message and a code. The message names the call. The code is a short
----word (`"closed"`, `"exists"`, `"EMFILE"` …). Misuse raises.
+---On failure, a call returns nil, a message and a code. The message names the call. The code is a short word
+---(`"closed"`, `"exists"`, `"EMFILE"` …). Misuse raises.
 ---@class lio
 ---@field SELECT_READ integer 1: interest and event bit for reading
 ---@field SELECT_WRITE integer 2: interest and event bit for writing
@@ -76,13 +76,13 @@ function lio.systemd() end
 ---@class lio.Selector
 local Selector = {}
 
----Registers a descriptor. A regular file or directory is refused, because it is always ready.
+---Registers a descriptor. A regular file or directory is refused with `"denied"`, because it is always ready.
 ---@param fd lio.Descriptor
 ---@param events integer `SELECT_READ`, `SELECT_WRITE`, their sum, or 0: registered without interest in any event
 ---@param udata? any the value that `wait` yields for the descriptor; default `fd`
 ---@return true? ok
 ---@return string? message
----@return string? code `"exists"`: already registered; `"denied"`: a regular file or directory; `"closed"`
+---@return string? code `"exists"`: already registered; `"closed"`: `fd` is closed; `"denied"`
 function Selector:event_add(fd, events, udata) end
 
 ---Changes the events of a registration, and its udata if one is given.
@@ -103,9 +103,9 @@ function Selector:event_del(fd) end
 
 ---`for udata, events in sel:wait(timeout) do`: blocks until a registration is ready, the timeout has passed, or a waker
 ---wakes the selector; then yields each ready registration once, with its event bits. An error or a hang-up is reported
----as the bits that the registration requested. Raises if it is called inside the loop over an earlier wait of the same
+---as the bits that the registration requested. Raises if called inside the loop over an earlier wait of the same
 ---selector. Also raises if nothing is registered, the selector has no waker and no timeout is given.
----@param timeout? number seconds, may be fractional; absent, negative, or 10^9 and more: no timeout; 0: returns at once
+---@param timeout? number seconds, may be fractional; absent, negative, or at least 10^9: no timeout; 0: returns at once
 ---@return fun(): any, integer iterator yields udata and event bits
 function Selector:wait(timeout) end
 
@@ -123,10 +123,10 @@ function Selector:count() end
 ---@return true
 function Selector:close() end
 
----Requests events for one delivery, in addition to the events of the registration. Loops use it for descriptors that
----are registered with 0.
+---Requests events in addition to those that the registration already requests. From then on, a delivered event is no
+---longer requested. Loops use this method for descriptors that are registered with 0.
 ---@param fd lio.Descriptor
----@param events integer 1 reading, 2 writing, 4 the peer has closed, or a sum of these
+---@param events integer 1: reading; 2: writing; 4: the peer has closed its sending side; or a sum of these
 ---@return true? ok
 ---@return string? message
 ---@return string? code `"not found"` if the descriptor is not registered

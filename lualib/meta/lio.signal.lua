@@ -14,12 +14,11 @@
 ---| "SIGCONT"
 ---| "SIGPIPE"
 
----Signals (signal(7)) as readiness of a descriptor, for code that drives its own loop. Programs use `signal` of
----`lio.loop`.
+---Signals (signal(7)) as readiness of a descriptor, for code that drives its own loop. Programs use `loop.signal`.
 ---@class lio.signal
 local signal = {}
 
----Watches signals. While the watcher is open, their default action does not run, with one exception: a second SIGINT or
+---Watches signals. While the watcher is open, their default actions do not run, with one exception: a second SIGINT or
 ---SIGQUIT that arrives before `take` has returned the first one ends the program. Raises for an unknown name.
 ---@param ... lio.SignalName at least one
 ---@return lio.SignalWatcher? watcher

@@ -20,8 +20,8 @@
 ---@field host? string `host[:port]`
 ---@field remote_addr? string ip of the client, `"unix:"` for a unix socket; nil if it has disconnected
 ---@field remote_port? integer
----@field is_tls boolean
----@field upgrade? string the protocols that the client offers in `Upgrade`
+---@field is_tls boolean always false: TLS is not supported
+---@field upgrade? string the protocols that the client offers in `Upgrade`; nil if there are none
 local Request = {}
 
 ---Returns the value of a header, without regard to case.
@@ -82,7 +82,7 @@ function Request:form(opts) end
 function Request:trailers() end
 
 ---Takes over the connection, with its buffered bytes, for upgrades and tunnels. The server no longer uses it: the
----caller has to close it, and the server's timeouts no longer apply. Raises if the request has been answered.
+---caller must close it, and the server's timeouts no longer apply. Raises if the request has been answered.
 ---@return lio.Connection connection
 function Request:take_over() end
 

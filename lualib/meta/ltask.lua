@@ -5,12 +5,12 @@
 ---The scheduler, inside a service: services call each other, wait, and set timers. docs/ltask.md is the manual. It
 ---describes the differences between the generations of the API: G1 is ltask of early 2024, G2 is the current ltask.
 ---
----Outside of a service there are only `pack`, `unpack`, `unpack_remove`, `remove` and `start`. A function is added to
----the table when it is first used, so `pairs` does not list all functions.
+---Outside of a service, only `pack`, `unpack`, `unpack_remove`, `remove`, `now`, `walltime`, `counter` and `start` can
+---be used. A function is added to the table when it is first used, so `pairs` does not list all functions.
 ---@class ltask
 ---@field log ltask.Log writes lines to the log
 ---@field start ltask.start the module `ltask.start`; only outside of services
----@field signal_handler? fun(from: ltask.Address) set by the program; called when a service sends a SIGNAL
+---@field signal_handler? fun(from: ltask.Address) set by the program; runs in a new coroutine when a SIGNAL arrives
 ---@field on_idle? fun() set by the program; called when an exclusive service has nothing to do; must block (G1)
 local ltask = {}
 
@@ -20,8 +20,8 @@ local ltask = {}
 -- Calling and answering
 
 ---Sends a request to another service and waits for its answer. Other coroutines of this service run meanwhile. Raises
----the error of the request, `{service:N} is dead`, or `{service:N} is busy` if its mailbox is full. If a service has no
----handler for the request `"tasks"`, its library answers with a list of `lio.TaskInfo`.
+---the error of the request, `{service:N} is dead`, or `{service:N} is busy` if its mailbox is full (see `on_full`). If
+---a service has no handler for the request `"tasks"`, its library answers with a list of `lio.TaskInfo`.
 ---@param addr ltask.Address
 ---@param ... any the name of the request and its arguments
 ---@return any ... the results of the request's handler
@@ -97,7 +97,7 @@ function ltask.async() end
 function ltask.request(one) end
 
 ---Runs functions concurrently: `for one, result in ltask.parallel{ { f, … }, … } do`. The loop gets the results in the
----order in which the functions end. If the loop is left early, the functions that still run are killed. With
+---order in which the functions end. If the loop is left early, the functions that are still running are killed. With
 ---`generation = 1`, the loop gets the results themselves instead of a table, and the first error is raised when the
 ---loop has ended.
 ---@param list table[] each with a function, its arguments, and optional fields for the caller
@@ -173,7 +173,7 @@ function ltask.thread_info(co) end
 -- Services
 
 ---Creates a service: runs the file `name` of the service path with the arguments, in a new VM. Raises if that fails.
----The system runs until the last service created in this way has ended.
+---The system runs until its last service that is not unique has ended.
 ---@param name string
 ---@param ... any the arguments of the file
 ---@return ltask.Address addr
@@ -281,12 +281,12 @@ function ltask.dispatch_wakeup() end
 
 -- Time
 
----Returns the time since the epoch, in seconds and in centiseconds.
+---Returns the time since the Unix epoch, in seconds and in centiseconds.
 ---@return integer seconds
 ---@return integer centiseconds
 function ltask.now() end
 
----Returns the time since the epoch (G1).
+---Returns the time since the Unix epoch (G1).
 ---@return integer centiseconds
 function ltask.walltime() end
 
@@ -320,7 +320,7 @@ function ltask.timer_sleep(milliseconds) end
 function ltask.pushlog(pointer, size) end
 
 ---Takes the oldest entry of the log, for a logger.
----@return integer? centiseconds since the epoch; nothing if the log is empty
+---@return integer? centiseconds since the Unix epoch; nothing if the log is empty
 ---@return ltask.Address id the service that wrote the entry
 ---@return lightuserdata pointer for `unpack_remove`; the caller owns it
 ---@return integer size
@@ -369,7 +369,7 @@ function ltask.pack(...) end
 ---@return any ...
 function ltask.unpack(pointer, size) end
 
----Unpacks values and frees them, even if it raises.
+---Unpacks values and frees the block, even if the call raises.
 ---@param pointer lightuserdata?
 ---@param size integer?
 ---@return any ...

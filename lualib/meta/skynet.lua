@@ -66,7 +66,7 @@ function skynet.abort() end
 
 ---Creates a service and waits until its start function has returned. Raises if the start function raises, or if there
 ---is no such file.
----@param name string a file of the service path; a dot means a folder
+---@param name string a file of the service path; a dot separates folders
 ---@param ... any the arguments of the file; they keep their types
 ---@return integer addr
 function skynet.newservice(name, ...) end
@@ -102,7 +102,7 @@ function skynet.self() end
 
 ---Formats an address.
 ---@param addr skynet.Address
----@return string text a number as `":%08x"`
+---@return string text `":%08x"` for an integer; otherwise the result of `tostring`
 function skynet.address(addr) end
 
 ---Returns a value of the configuration, or a value that `setenv` has set.
@@ -110,7 +110,7 @@ function skynet.address(addr) end
 ---@return string? value
 function skynet.getenv(key) end
 
----Sets a value for all services. Raises if the key has a value.
+---Sets a value for all services. Raises if the key already has a value.
 ---@param key string
 ---@param value any converted to a string
 function skynet.setenv(key, value) end
@@ -351,19 +351,19 @@ function skynet.info_func(f) end
 
 -- Time, log, traces
 
----Returns the time since the process began.
+---Returns the time since `starttime`.
 ---@return integer centiseconds
 function skynet.now() end
 
----Returns the time at which the process began.
----@return integer seconds since the epoch
+---Returns the time at which the process began, rounded down to seconds.
+---@return integer seconds since the Unix epoch
 function skynet.starttime() end
 
----Returns the time.
----@return number seconds since the epoch, with centiseconds
+---Returns the current time.
+---@return number seconds since the Unix epoch, with a resolution of one centisecond
 function skynet.time() end
 
----Reads a monotonic clock (clock_gettime(2)).
+---Reads a monotonic clock (clock_gettime(2)). Only the difference between two readings is meaningful.
 ---@return integer nanoseconds
 function skynet.hpc() end
 
@@ -385,7 +385,7 @@ function skynet.trace(info) end
 function skynet.traceproto(typename, flag) end
 
 ---Returns the tag with which this coroutine is traced.
----@return string? tag
+---@return string? tag nil if the coroutine is not traced
 function skynet.tracetag() end
 
 return skynet
