@@ -12,7 +12,7 @@
 ---@field EPOLLHUP integer hang-up
 ---@field EPOLLERR integer error
 ---@field EPOLLET integer edge-triggered
----@field EPOLLONESHOT integer one event; then no event until the next `event_mod`
+---@field EPOLLONESHOT integer after one event, no further event until the next `event_mod`
 ---@field EPOLLPRI integer never reported
 ---@field EPOLLRDNORM integer never reported
 ---@field EPOLLRDBAND integer never reported
@@ -36,7 +36,7 @@ local Epoll = {}
 
 ---Registers a descriptor (epoll_ctl(2), `EPOLL_CTL_ADD`). Refuses a regular file or directory with `"denied"`.
 ---@param fd lio.Descriptor
----@param events integer a sum of the module's bits
+---@param events integer a sum of the module's `EPOLL…` constants
 ---@param udata? any the value that `wait` yields for the descriptor; default `fd`
 ---@return true? ok
 ---@return string? message
@@ -45,8 +45,8 @@ function Epoll:event_add(fd, events, udata) end
 
 ---Changes the events of a registration, and its udata if one is given (epoll_ctl(2), `EPOLL_CTL_MOD`).
 ---@param fd lio.Descriptor
----@param events integer a sum of the module's bits
----@param udata? any absent: unchanged
+---@param events integer a sum of the module's `EPOLL…` constants
+---@param udata? any default: no change
 ---@return true? ok
 ---@return string? message
 ---@return string? code `"not found"` if the descriptor is not registered

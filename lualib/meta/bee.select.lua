@@ -31,13 +31,13 @@ function Selector:event_add(fd, events, udata) end
 ---Changes the events of a registration, and its udata if one is given.
 ---@param fd lio.Descriptor
 ---@param events integer 0 to 3, as for `event_add`
----@param udata? any absent: unchanged
+---@param udata? any default: no change
 ---@return true? ok
 ---@return string? message
 ---@return string? code `"not found"` if the descriptor is not registered
 function Selector:event_mod(fd, events, udata) end
 
----Removes a registration. A descriptor that is not registered is not an error.
+---Removes a registration. If the descriptor is not registered, does nothing.
 ---@param fd lio.Descriptor
 ---@return true
 function Selector:event_del(fd) end

@@ -4,7 +4,7 @@
 
 ---Lua's coroutine library, with coroutines in which functions can wait. If a function waits inside nested coroutines,
 ---at any depth, all of them are suspended, other tasks run, and later the innermost coroutine continues. In services
----and in scripts of the `lio` executable this module is the global `coroutine`. docs/coroutines.md is the guide.
+---and in scripts of the `lio` executable, this module is the global `coroutine`. docs/coroutines.md is the guide.
 ---@class lio.coroutine
 local coroutine = {}
 
@@ -29,7 +29,7 @@ function coroutine.resume(co, ...) end
 function coroutine.yield(...) end
 
 ---Creates a coroutine and returns a function that resumes it, for instance for a `for` loop (Lua manual 6.2). If
----`resume` would return an error, the function raises it. A coroutine that failed is closed first.
+---`resume` would return an error, the function raises the error. If the coroutine has failed, it is closed first.
 ---@param f function
 ---@return fun(...: any): any resume
 function coroutine.wrap(f) end

@@ -7,7 +7,7 @@
 ---@alias lio.Descriptor lio.Socket|lio.Connection|lightuserdata|integer|file*|table|userdata
 
 ---The selector, which reports the descriptors that are ready for reading or writing. Readiness is level-triggered:
----every `wait` reports it again while it lasts. After `require "lio"` the `bee.*` modules can be loaded.
+---every `wait` reports it again while it lasts. After `require "lio"`, the `bee.*` modules can be loaded.
 ---
 ---On failure, a call returns nil, a message and a code. The message names the call. The code is a short word
 ---(`"closed"`, `"exists"`, `"EMFILE"` …). Misuse raises.
@@ -61,7 +61,7 @@ function lio.systemd() end
 
 ---A list of `lio.Socket`, with elements at 1, 2, …
 ---@class lio.InheritedSockets
----@field names string[] the name of each socket; `"unknown"` if it has none
+---@field names string[] the name of each socket; `"unknown"` for a socket without a name
 
 ---The state of one task. The results of `ltask.call(addr, "tasks")` do not have the field `thread`.
 ---@class lio.TaskInfo
@@ -88,7 +88,7 @@ function Selector:event_add(fd, events, udata) end
 ---Changes the events of a registration, and its udata if one is given.
 ---@param fd lio.Descriptor
 ---@param events integer 0 to 3, as for `event_add`
----@param udata? any absent: unchanged
+---@param udata? any default: no change
 ---@return true? ok
 ---@return string? message
 ---@return string? code `"not found"` if the descriptor is not registered
@@ -152,7 +152,7 @@ function Selector:epoll_add(fd, mask, udata) end
 ---Like `event_mod`, but with the event bits of epoll(7).
 ---@param fd lio.Descriptor
 ---@param mask integer a sum of the bits of `bee.epoll`
----@param udata? any absent: unchanged
+---@param udata? any default: no change
 ---@return true? ok
 ---@return string? message
 ---@return string? code `"not found"` if the descriptor is not registered

@@ -16,8 +16,8 @@ local net = {}
 
 ---@class lio.ListenOptions
 ---@field backlog? integer length of the system's queue of connections, 0 to 2147483647; default 1024
----@field reuseport? boolean allow several sockets to listen on the port; default false
----@field v6only? boolean accept no IPv4 connections on an IPv6 socket; default false
+---@field reuseport? boolean whether to allow several sockets to listen on the port; default false
+---@field v6only? boolean whether an IPv6 socket refuses IPv4 connections; default false
 ---@field mode? integer permission bits of a unix socket's file, 0 to 511; default: the umask decides
 
 ---Opens a listener. A unix socket's file that a previous process has left behind is replaced. A host name is resolved;
@@ -159,14 +159,14 @@ function net.timeout(c, read_seconds, write_seconds) end
 ---Returns the address of the peer (getpeername(2)).
 ---@param c lio.Connection
 ---@return string? address ip, or path
----@return integer|string|nil port for unix the kind of the name, see `lio.Endpoint`; on failure the message
+---@return integer|string|nil port for unix: the kind of the name, see `lio.Endpoint`; on failure the message
 ---@return string? family `"inet"`, `"inet6"`, `"unix"`; on failure the code
 function net.peer(c) end
 
 ---Returns the address of this side (getsockname(2)).
 ---@param c lio.Connection
 ---@return string? address ip, or path
----@return integer|string|nil port for unix the kind of the name, see `lio.Endpoint`; on failure the message
+---@return integer|string|nil port for unix: the kind of the name, see `lio.Endpoint`; on failure the message
 ---@return string? family `"inet"`, `"inet6"`, `"unix"`; on failure the code
 function net.sock(c) end
 
@@ -221,7 +221,7 @@ function net.remote(io) end
 ---The result of `net.remote`: the calls of `lio.net`, and calls for handles.
 ---@class lio.RemoteNet: lio.net
 ---@field connection fun(handle: integer): lio.Connection returns the connection for a handle that this service owns
----@field listener fun(handle: integer): lio.Listener returns the listener for a handle of any service, to accept from
+---@field listener fun(handle: integer): lio.Listener returns the listener for a handle, which any service may own
 ---@field give fun(c: lio.Connection, service: integer): integer? gives `c` to another service, returns its handle
 
 ---Turns a connected socket into a connection.
@@ -235,7 +235,7 @@ function net.wrap(s) end
 ---@field max_connections? number number of connections at which accepting pauses; default `math.huge`
 ---@field on_error? fun(message: any, c: lio.Connection) called for an error in the handler, which is then not logged
 ---@field on_stop? fun() called when a stop of the server begins
----@field attended? boolean run the handler in the accept loop, where it must not wait; for protocol code
+---@field attended? boolean whether the handler runs in the accept loop, where it must not wait; for protocol code
 
 ---Starts a server: a task accepts connections, and runs `handler(c)` as a task for each connection. When the handler
 ---has ended, the connection is closed. An error in the handler is written to standard error with its traceback. Raises

@@ -10,7 +10,7 @@ local Connection = {}
 
 ---Receives bytes, in the forms of `net.recv`.
 ---@param what? integer|"line"|"until"|"all"
----@param limit? integer bytes, 0 or more
+---@param limit? integer maximum number of bytes in the result, 0 or more; not for a number; default: no limit
 ---@return string? data
 ---@return string? message
 ---@return string? partial
@@ -174,7 +174,7 @@ function Listener:take_waiting() end
 
 ---Returns the address on which the listener listens.
 ---@return string? address ip, or path; nil if the listener is closed
----@return integer|string|nil port for unix the kind of the name, see `lio.Endpoint`
+---@return integer|string|nil port for unix: the kind of the name, see `lio.Endpoint`
 ---@return string? family `"inet"`, `"inet6"`, `"unix"`
 function Listener:address() end
 

@@ -17,7 +17,7 @@ local thread = {}
 ---@return lio.Thread t
 function thread.spawn(f, ...) end
 
----Waits until one of the threads has ended. If several have ended, the first in the list counts. If several tasks wait
+---Waits until one of the threads has ended. If several have ended, the first in the list is used. If several tasks wait
 ---for one thread, the first of them that runs receives the result; they are woken in the order in which they started
 ---waiting. Raises if a thread waits for itself.
 ---@param t lio.Thread

@@ -5,8 +5,9 @@
 ---HTTP/1.1 servers (RFC 9110, RFC 9112). An app has routes and middleware. A handler receives a request and a response;
 ---it may wait. It answers with its return values or with the methods of the response. The return values are one of:
 ---`body`; `body, status`; `body, headers`; `body, status, headers`; `status`; `status, body`; `status, body, headers`;
----nothing. A body is a string, a table (sent as JSON), or a function that returns pieces until nil. A status is 200 to
----599. If a handler returns other values, the client receives a 500, and the log names the handler and the values.
+---`res`; nothing. A body is a string, a table (sent as JSON), or a function that returns pieces until nil. A status is
+---200 to 599. If a handler returns other values, the client receives a 500, and the log names the handler and the
+---values.
 ---@class lio.webserver
 ---@field defaults lio.WebOptions the default options of apps
 local web = {}
@@ -26,7 +27,7 @@ local web = {}
 ---@field body_time? number seconds before the minimum rate of a body applies; default `10`
 ---@field body_rate? number minimum rate of a body in bytes per second; default `240`
 ---@field write_time? number seconds after which a send without progress fails; default `30`
----@field connections? number maximum number of connections; if it is reached, accepting pauses; default `10000`
+---@field connections? number number of connections at which accepting pauses; default `10000`
 ---@field requests? number maximum number of requests on one connection; default `math.huge`
 ---@field grace? number seconds that a graceful stop waits for handlers; default: `loop.grace`
 ---@field debug? boolean whether error pages show tracebacks; default `false`

@@ -3,7 +3,7 @@
 -- from them.
 
 ---Builds, runs and closes a system, in the VM that starts it. In a service, `require` of this module raises.
----`ltask.start` does all of this from one table.
+---`ltask.start` does all of this from one table. G1 and G2 are the generations of the API, see `ltask`.
 ---@class ltask.bootstrap
 local bootstrap = {}
 
@@ -88,7 +88,7 @@ function bootstrap.external_sender(context) end
 function bootstrap.log_sender(context) end
 
 ---Adds an entry of service 0 to the log.
----@param pointer lightuserdata the result of `pack(level, …)`; the log owns it afterwards
+---@param pointer lightuserdata the result of `pack(level, …)`; the log takes ownership of it
 ---@param size integer
 function bootstrap.pushlog(pointer, size) end
 
@@ -133,20 +133,20 @@ function bootstrap.remove(pointer, size) end
 ---@field to ltask.Address
 ---@field session? integer default 0: no answer is expected
 ---@field type integer 0 SYSTEM, 1 REQUEST, 2 RESPONSE, 3 ERROR, 4 SIGNAL; at most 254
----@field message? lightuserdata a block of `pack`; the message owns it afterwards
+---@field message? lightuserdata a block of `pack`; the message takes ownership of it
 ---@field size? integer
 
 ---The scheduler's own settings. A value out of its range raises.
 ---@class ltask.CoreConfig
 ---@field worker? integer threads that run services, 1 to 256; default: the number of cores minus one, at least 1
----@field queue? integer maximum requests in a mailbox, 1 to 2^24; default 4096
----@field queue_sending? integer maximum messages in an exclusive service's sending queue (G1), 1 to 2^24; default 4096
----@field max_service? integer maximum services at a time, 2 to 2^20; default 65536
----@field external_queue? integer maximum external messages that wait, 1 to 2^24; default 4096
----@field log_queue? integer maximum lines queued for the logger; further lines are dropped; 1 to 2^24; default 131072
+---@field queue? integer maximum number of requests in a mailbox, 1 to 2^24; default 4096
+---@field queue_sending? integer maximum length of an exclusive service's sending queue (G1), 1 to 2^24; default 4096
+---@field max_service? integer maximum number of services, 2 to 2^20; default 65536
+---@field external_queue? integer maximum number of waiting external messages, 1 to 2^24; default 4096
+---@field log_queue? integer lines queued for the logger before further lines are dropped, 1 to 2^24; default 131072
 ---@field full? "error"|"wait" whether a request to a full mailbox raises or waits; default `"error"`
 ---@field watchdog? number|false seconds after which a slice is reported, below 10^9; default 5; 0 or false: never
----@field crashlog? string|false file to which a fatal signal writes the running services
+---@field crashlog? string|false file for the list of running services if the process receives a fatal signal
 ---@field debuglog? string|false file to which `ltask.debuglog` writes; `"="` is standard output
 
 return bootstrap

@@ -315,7 +315,7 @@ function ltask.timer_sleep(milliseconds) end
 -- Log, memory, and inspection
 
 ---Adds an entry to the log.
----@param pointer lightuserdata the result of `pack(level, …)`; the log owns it afterwards
+---@param pointer lightuserdata the result of `pack(level, …)`; the log takes ownership of it
 ---@param size integer
 function ltask.pushlog(pointer, size) end
 
@@ -326,9 +326,8 @@ function ltask.pushlog(pointer, size) end
 ---@return integer size
 function ltask.poplog() end
 
----Returns a C function that writes to the log from any thread:
----`void f(void *log, uint32_t id, void *data, size_t size)`. `data` is a packed block that `malloc` has allocated; the
----log owns it afterwards.
+---Returns a C function that writes to the log from any thread: `void f(void *log, uint32_t id, void *data, size_t
+---size)`. `data` is a packed block that `malloc` has allocated; the log takes ownership of it.
 ---@return lightuserdata f
 ---@return lightuserdata log
 function ltask.get_pushlog() end
@@ -387,7 +386,7 @@ function ltask.remove(pointer, size) end
 ---@param to ltask.Address
 ---@param session integer 0: no answer is expected
 ---@param type integer 0 to 254, as in `ltask.PostedMessage`
----@param pointer? lightuserdata the message owns it afterwards
+---@param pointer? lightuserdata the message takes ownership of it
 ---@param size? integer
 function ltask.send_message(to, session, type, pointer, size) end
 
@@ -401,7 +400,7 @@ function ltask.message_receipt() end
 ---@param to ltask.Address
 ---@param session integer
 ---@param type integer 0 to 254
----@param pointer? lightuserdata the message owns it afterwards, unless it is returned
+---@param pointer? lightuserdata the message takes ownership of it, unless it is returned
 ---@param size? integer
 ---@return integer kind as for `message_receipt`
 ---@return lightuserdata? pointer

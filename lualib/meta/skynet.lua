@@ -87,12 +87,13 @@ function skynet.queryservice(name) end
 ---@return integer? addr nil if no service has the name
 function skynet.localname(name) end
 
----Gives a service a name until it ends. Raises if another service has the name, or there is no such service.
+---Gives a service a name, which it keeps until it ends. Raises if another service has the name, or there is no such
+---service.
 ---@param name string may begin with a dot; not a number
 ---@param addr skynet.Address
 function skynet.name(name, addr) end
 
----Gives this service a name until it ends. Raises if another service has the name.
+---Gives this service a name, which it keeps until it ends. Raises if another service has the name.
 ---@param name string may begin with a dot; not a number
 function skynet.register(name) end
 
@@ -178,7 +179,7 @@ function skynet.select(list, centiseconds) end
 ---Sends a request with a packed message and waits for the answer. Raises as `call` does.
 ---@param addr skynet.Address
 ---@param typename string|integer the protocol
----@param msg string|lightuserdata the message owns it afterwards
+---@param msg string|lightuserdata the message takes ownership of it
 ---@param sz? integer not for a string
 ---@return string msg for `unpack`
 ---@return integer sz
@@ -187,7 +188,7 @@ function skynet.rawcall(addr, typename, msg, sz) end
 ---Sends a packed message that gets no answer.
 ---@param addr skynet.Address
 ---@param typename string|integer the protocol
----@param msg string|lightuserdata the message owns it afterwards
+---@param msg string|lightuserdata the message takes ownership of it
 ---@param sz? integer not for a string
 ---@return boolean taken
 ---@return string? message
@@ -195,7 +196,7 @@ function skynet.rawsend(addr, typename, msg, sz) end
 
 ---Answers the request that this coroutine handles. Raises if the coroutine does not handle a request, or if the request
 ---has already been answered.
----@param msg? string|lightuserdata the result of `pack` or `packstring`; the answer owns it afterwards; nil: no values
+---@param msg? string|lightuserdata the result of `pack` or `packstring`; which the answer then owns; nil: no values
 ---@param sz? integer not for a string
 ---@return boolean taken false if no answer is expected, or the sender is dead
 function skynet.ret(msg, sz) end
