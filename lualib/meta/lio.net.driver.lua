@@ -80,8 +80,8 @@ function Driver:fire(value) end
 function Driver:describe(token) end
 
 ---Raises if nothing runs the loop, as in a service without a loop, because a wait would never end.
----@param call string the name of the call for the message, as the format of `string.format`
----@param ... any
+---@param call string the name of the call for the message, a format for `string.format`
+---@param ... any the arguments of the format
 function Driver:check_loop(call, ...) end
 
 ---Passes the events of a connection to protocol code: the loop calls `handler:on_events(events)`. This method must not
@@ -164,7 +164,7 @@ function Driver:serve(listener, backend) end
 ---@field release fun(self: lio.ServerBackend, c: lio.Connection) removes a connection that another owner has taken over
 ---@field count fun(self: lio.ServerBackend): integer returns the number of connections
 ---@field is_full fun(self: lio.ServerBackend): boolean reports whether no further connection may be accepted now
----@field notify_leave fun(self: lio.ServerBackend) requests a call of `on_leave` when the next connection leaves
+---@field notify_leave fun(self: lio.ServerBackend) requests a call of `on_leave` when the next connection is removed
 ---@field on_leave? fun() set by the server
 ---@field stop fun(self: lio.ServerBackend) starts a graceful stop
 ---@field close fun(self: lio.ServerBackend) ends a stop: closes the remaining connections

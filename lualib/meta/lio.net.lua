@@ -84,8 +84,8 @@ function net.connect(addr, port, opts) end
 --- - `"all"`: the bytes up to the end of the stream.
 ---
 ---After a timeout, or `"too long"`, the received bytes stay buffered for the next call. If the stream ends or fails
----before the bytes are complete, they are returned as `partial`. If another task is receiving on the connection, the
----call waits for its turn.
+---before the requested bytes have arrived, the bytes received so far are returned as `partial`. If another task is
+---receiving on the connection, the call waits for its turn.
 ---@param c lio.Connection
 ---@param what? integer|"line"|"until"|"all"
 ---@param limit? integer maximum number of bytes in the result, 0 or more; not for a number; default: no limit

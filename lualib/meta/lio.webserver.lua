@@ -88,13 +88,13 @@ function App:patch(pattern, ...) end
 ---@return lio.App app itself
 function App:delete(pattern, ...) end
 
----Adds a route for HEAD. Without it, the app sends the response of GET without its body.
+---Adds a route for HEAD. Without such a route, the app sends the response of GET without its body.
 ---@param pattern string
 ---@param ... lio.Handler
 ---@return lio.App app itself
 function App:head(pattern, ...) end
 
----Adds a route for OPTIONS. Without it, the app answers with the methods of the path.
+---Adds a route for OPTIONS. Without such a route, the app answers with the methods that the path supports.
 ---@param pattern string
 ---@param ... lio.Handler
 ---@return lio.App app itself

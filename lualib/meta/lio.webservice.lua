@@ -27,14 +27,13 @@ local webservice = {}
 ---@return integer? port nil for a unix address, or if the tunnel returns no port
 function webservice.start(conf) end
 
----The request `quit`: answers the requests in progress, for at most the `grace` seconds of the options; then the
----service ends.
+---The request `quit`: waits at most `options.grace` seconds for the requests in progress; then the service ends.
 function webservice.quit() end
 
 ---The request `tunnel_data`, from a tunnel: passes bytes of a client to the server, and returns when the server has
 ---accepted them. An unknown session starts a new session. The message is `"closed"` if the session has ended or the
----service is stopping, and `"too long"` if more than 16 MiB of the session are waiting, which ends the session. Another
----message is returned if a new session cannot be opened.
+---service is stopping, and `"too long"` if more than 16 MiB of the session's data are pending, which ends the session.
+---Another message is returned if a new session cannot be opened.
 ---@param session integer|string
 ---@param data string
 ---@return boolean taken

@@ -22,7 +22,7 @@ function bootstrap.init_socket() end
 ---@param id integer
 function bootstrap.init_root(id) end
 
----Creates a service. It runs when it has a message. In G1 the form is `new_service(label, source, id)`, where a source
+---Creates a service. It runs when it has a message. In G1, the form is `new_service(label, source, id)`, where a source
 ---that begins with `@` names a file, and a failure raises.
 ---@param label string
 ---@param source string Lua code or a precompiled chunk: the main function
@@ -43,7 +43,7 @@ function bootstrap.new_thread(id) end
 ---@return lightuserdata early for `new_service_preinit`
 function bootstrap.preinit(source) end
 
----Turns a VM of `preinit` into a service. From then on its main function is resumed without a value (G1).
+---Turns a VM of `preinit` into a service. From then on, its main function is resumed without a value (G1).
 ---@param label string
 ---@param id ltask.Address 0: the next free number
 ---@param early lightuserdata the result of `preinit`

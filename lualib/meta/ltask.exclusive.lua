@@ -31,8 +31,8 @@ function exclusive.timer_update(blocked) end
 ---@param milliseconds number a negative number counts as 0
 function exclusive.sleep(milliseconds) end
 
----Returns the descriptor of this service. It is readable at first, and when messages have arrived. A second call
----raises.
+---Returns the descriptor of this service. The descriptor is readable at first, and whenever messages have arrived. A
+---second call raises.
 ---@return fun(): true wait blocks until the descriptor is readable, and makes it unreadable
 ---@return lightuserdata descriptor
 function exclusive.eventinit() end

@@ -253,8 +253,8 @@ function ltask.mainthread_yield() end
 
 -- Services that block
 
----Returns an event descriptor of this service. It is readable at first, and when messages have arrived. From its next
----slice on, the service runs on its own thread. A second call raises.
+---Returns an event descriptor of this service. The descriptor is readable at first, and whenever messages have arrived.
+---From its next slice on, the service runs on its own thread. A second call raises.
 ---@return fun(): true wait blocks until the descriptor is readable, and makes it unreadable
 ---@return lightuserdata descriptor
 function ltask.eventinit() end

@@ -196,7 +196,7 @@ function skynet.rawsend(addr, typename, msg, sz) end
 
 ---Answers the request that this coroutine handles. Raises if the coroutine does not handle a request, or if the request
 ---has already been answered.
----@param msg? string|lightuserdata the result of `pack` or `packstring`; which the answer then owns; nil: no values
+---@param msg? string|lightuserdata the result of `pack` or `packstring`, which the answer then owns; nil: no values
 ---@param sz? integer not for a string
 ---@return boolean taken false if no answer is expected, or the sender is dead
 function skynet.ret(msg, sz) end
@@ -300,7 +300,7 @@ function skynet.trace_timeout(on) end
 function skynet.task(what) end
 
 ---Returns the different tracebacks of the waiting coroutines.
----@return table<string, string> the tracebacks; the key of each contains the number of coroutines and their sessions
+---@return table<string, string> tracebacks each key contains the number of coroutines and their sessions
 function skynet.uniqtask() end
 
 ---Closes a coroutine of this service. If it handles a request, the sender receives an error.
