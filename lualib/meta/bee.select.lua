@@ -1,8 +1,8 @@
 ---@meta bee.select
 -- Definitions of `bee.select` for the Lua language server. docs/build.lua generates docs/api/bee.select.md from them.
 
----The selector of lio with the calls of bee. The differences: the timeout of `wait` is in milliseconds, `event_add`
----replaces a registration, `event_del` always returns true, and a closed selector can be used again.
+---lio's selector with bee's calls. The differences from `lio.Selector`: the timeout of `wait` is in milliseconds,
+---`event_add` replaces a registration, `event_del` always returns true, and a closed selector can be used again.
 ---@class bee.select
 ---@field SELECT_READ integer 1: reading
 ---@field SELECT_WRITE integer 2: writing
@@ -15,7 +15,7 @@ local select = {}
 ---@return string? code
 function select.create(max_events) end
 
----A selector. Except for the differences above, the rules of `lio.Selector` apply.
+---A selector. Except for the differences listed in `bee.select`, the rules of `lio.Selector` apply.
 ---@class bee.Selector
 local Selector = {}
 
@@ -25,31 +25,32 @@ local Selector = {}
 ---@param udata? any the value that `wait` yields for the descriptor; default `fd`
 ---@return true? ok
 ---@return string? message
----@return string? code `"denied"`: a regular file or directory; `"closed"`
+---@return string? code `"denied"`: a regular file or directory; `"closed"`: `fd` is closed
 function Selector:event_add(fd, events, udata) end
 
 ---Changes the events of a registration, and its udata if one is given.
 ---@param fd lio.Descriptor
 ---@param events integer 0 to 3, as for `event_add`
----@param udata? any absent: unchanged
+---@param udata? any default: no change
 ---@return true? ok
 ---@return string? message
 ---@return string? code `"not found"` if the descriptor is not registered
 function Selector:event_mod(fd, events, udata) end
 
----Removes a registration. A descriptor that is not registered is not an error.
+---Removes a registration. If the descriptor is not registered, does nothing.
 ---@param fd lio.Descriptor
 ---@return true
 function Selector:event_del(fd) end
 
----`for udata, events in s:wait(milliseconds) do`: blocks until a registration is ready, then yields each ready
----registration once. Raises if no timeout is given and no registration has events. Also raises if it is called inside
----the loop over an earlier wait of the same selector.
+---`for udata, events in s:wait(milliseconds) do`: blocks until a registration is ready or the timeout has passed, then
+---yields each ready registration once. Raises if no timeout is given and no registration has events. Also raises if
+---called inside the loop over an earlier wait of the same selector.
 ---@param milliseconds? number absent or negative: no timeout; 0: returns at once
 ---@return fun(): any, integer iterator yields udata and event bits
 function Selector:wait(milliseconds) end
 
----Removes all registrations and closes the selector's descriptor. The next call opens the selector again.
+---Removes all registrations and closes the selector's descriptor. The next `event_add`, `event_mod` or `wait` opens the
+---selector again.
 ---@return true
 function Selector:close() end
 

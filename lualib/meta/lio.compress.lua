@@ -18,7 +18,7 @@ function compress.encoder(coding, level) end
 ---Creates a decoder for one body. A gzip body may have several members. A deflate body may have zlib's header or none.
 ---Raises if the coding is unknown or the limit is invalid.
 ---@param coding lio.Coding `"x-gzip"` means gzip
----@param limit? integer maximum bytes that one call returns, 1 and up; a small input can expand a lot; default 16 MiB
+---@param limit? integer maximum number of bytes that one call returns, 1 or more; default 16 MiB
 ---@return lio.Decoder decoder
 function compress.decoder(coding, limit) end
 
@@ -31,7 +31,7 @@ local Encoder = {}
 ---@return string bytes the output so far, often `""`
 function Encoder:write(bytes) end
 
----Returns all output that a decoder needs to decode everything written so far.
+---Encodes `bytes`, if given, and returns the pending output, so that a decoder can decode everything written so far.
 ---@param bytes? string a piece to encode first
 ---@return string bytes
 function Encoder:flush(bytes) end
@@ -41,28 +41,27 @@ function Encoder:flush(bytes) end
 ---@return string bytes the remaining output
 function Encoder:finish(bytes) end
 
----A decoder. After a failure every call returns the same failure. After `finish` every call raises.
+---A decoder. After a failure, `finish` and every `write` of at least one byte return the same failure. After `finish`
+---has ended the body, every call raises.
 ---@class lio.Decoder
 local Decoder = {}
 
 ---Decodes a piece of the body.
 ---@param bytes string
----@return string? bytes the output that is available so far and that no earlier call has returned
+---@return string? bytes the output that could be decoded so far and that no earlier call has returned
 ---@return string? message
----@return string? code `"corrupt"`, also for bytes after the end; `"too long"`: more output than the limit
+---@return string? code `"corrupt"`: invalid data, or bytes after the end; `"too long"`: more output than the limit
 function Decoder:write(bytes) end
 
 ---Does nothing: a decoder returns all its output from `write`.
----@return string? bytes `""`
----@return string? message
----@return string? code
+---@return string bytes always `""`
 function Decoder:flush() end
 
 ---Ends the body. An empty body is valid.
 ---@param bytes? string the last piece of the body
 ---@return string? bytes the remaining output
 ---@return string? message
----@return string? code as for `write`, and `"truncated"` if the end of the body is missing
+---@return string? code a code of `write`, or `"truncated"` if the end of the body is missing
 function Decoder:finish(bytes) end
 
 return compress

@@ -2,9 +2,9 @@
 -- Definitions of `lio.coroutine` for the Lua language server. docs/build.lua generates docs/api/lio.coroutine.md from
 -- them.
 
----Lua's coroutine library, whose coroutines may wait. If a function waits inside nested coroutines, at any depth, all
----of them are suspended, other tasks run, and later the innermost coroutine continues. In services and in scripts of
----the `lio` executable this module is the global `coroutine`. docs/coroutines.md is the guide.
+---Lua's coroutine library, with coroutines in which functions can wait. If a function waits inside nested coroutines,
+---at any depth, all of them are suspended, other tasks run, and later the innermost coroutine continues. In services
+---and in scripts of the `lio` executable, this module is the global `coroutine`. docs/coroutines.md is the guide.
 ---@class lio.coroutine
 local coroutine = {}
 
@@ -17,19 +17,19 @@ function coroutine.create(f) end
 ---coroutine that is waiting"`. If the coroutine waits and another task closes it meanwhile, returns `false, "coroutine
 ---was closed"`.
 ---@param co thread
----@param ... any the first time the arguments of its function, then the results of its `yield`
+---@param ... any at the first call, the arguments of its function; later, the results of its `yield`
 ---@return boolean ok
 ---@return any ... what the coroutine yielded or returned; the error if `ok` is false
 function coroutine.resume(co, ...) end
 
 ---Suspends the running coroutine; its resumer receives the values (Lua manual 6.2). In a task's own coroutine: lets the
----other ready tasks run first, and returns nothing.
+---other ready tasks run, and then returns nothing.
 ---@param ... any the results of the `resume` call
 ---@return any ... the arguments of the next `resume`
 function coroutine.yield(...) end
 
 ---Creates a coroutine and returns a function that resumes it, for instance for a `for` loop (Lua manual 6.2). If
----`resume` would return an error, the function raises it. A coroutine that failed is closed first.
+---`resume` would return an error, the function raises the error. If the coroutine has failed, it is closed first.
 ---@param f function
 ---@return fun(...: any): any resume
 function coroutine.wrap(f) end
@@ -56,7 +56,7 @@ function coroutine.close(co) end
 ---@return boolean
 function coroutine.isyieldable(co) end
 
----Returns the running coroutine. In a task this is the task's own coroutine or one that the task created.
+---Returns the running coroutine. In a task, this is the task's own coroutine or a coroutine nested in it.
 ---@return thread co
 ---@return boolean main whether it is the main coroutine of the VM
 function coroutine.running() end

@@ -25,7 +25,7 @@ function file.open(path) end
 ---@return string? code
 function file.open_beneath(root, path) end
 
----Opens a folder. If many files of one folder are opened, this saves a system call for each file.
+---Opens a folder. Opening many files through one folder object saves a system call for each file.
 ---@param path string a relative path is relative to the current directory at the time of the call
 ---@return lio.Folder? folder
 ---@return string? message
@@ -100,8 +100,8 @@ function Folder:open(path) end
 ---@class lio.FolderEntry: lio.FileStat
 ---@field name string
 
----Lists a directory of the folder: directories first, then by name without regard to ASCII case. A link has the
----attributes of its target. Files that `open` refuses because of their kind or place are left out.
+---Lists a directory of the folder: directories first, then files, both sorted by name without regard to ASCII case. A
+---link has the attributes of its target. Files that `open` refuses because of their kind or place are left out.
 ---@param path? string relative to the folder; default: the folder itself
 ---@param most? integer maximum number of entries, 1 to 2^24; default 10000
 ---@return lio.FolderEntry[]? entries

@@ -13,11 +13,11 @@ local client = {}
 ---`false` means no limit.
 ---@class lio.HttpShared
 ---@field timeout? number|false for the whole request, including redirects and the body; default: no limit
----@field connect_timeout? number|false until a connection is open, including the wait for a free one; default `10`
+---@field connect_timeout? number|false until a connection is open, including the wait for a free connection; default 10
 ---@field read_timeout? number|false until the response begins, and for each pause in its body; default `60`
 ---@field write_timeout? number|false for each pause in sending; default `60`
----@field redirects? integer maximum redirects to follow, 0 or more; with 0, a redirect is returned; default `10`
----@field limit? number maximum bytes of a decoded body: an integer or `math.huge`; default 64 MiB, for a stream none
+---@field redirects? integer maximum number of redirects to follow, 0 or more; 0: a redirect is returned; default `10`
+---@field limit? number maximum bytes of the decoded body: an integer or `math.huge`; default 64 MiB; streams: no limit
 ---@field decode? boolean whether to accept and decode gzip, deflate and br; default `true`
 ---@field headers? table values, or lists of values, by name; or a list of `{ name, value }`
 ---@field proxy? string|false URL of an HTTP proxy, `"http://[user:password@]host:port"`
@@ -29,9 +29,9 @@ local client = {}
 ---@field query? string|table added to the query: encoded text, or values by key; a list adds one field for each element
 ---@field body? string|string[]|(fun(): string?, string?)|file* a function returns pieces until nil, or nil and an error
 ---@field json? any sent as JSON
----@field form? table sent urlencoded; in the form of `query`
----@field stream? boolean whether to leave the body to `stream`, `piece` or `text`; default `false`
----@field expect_continue? boolean|number ask before sending a body, and wait this time (`true`: 1 s); default `false`
+---@field form? table sent as a urlencoded form; a table as for `query`
+---@field stream? boolean whether the body is read later, by `stream`, `piece` or `text`; default `false`
+---@field expect_continue? boolean|number seconds to wait for `100 Continue` before the body; `true`: 1; default `false`
 ---@field idempotent? boolean whether a lost request may be sent again; default: by its method (RFC 9110 section 9.2.2)
 
 ---@class lio.HttpClientOptions: lio.HttpShared
@@ -187,13 +187,14 @@ function HttpClient:close_idle() end
 function HttpClient:close() end
 
 ---A response. A streamed response owns its connection until its body has been read to the end. `close`, `<close>`, the
----collector, and leaving the loop of `stream` close that connection.
+---collector, and leaving the loop of `stream` close that connection. If the body is decoded, the headers do not contain
+---`Content-Encoding` and `Content-Length`.
 ---@class lio.HttpResponse
 ---@field status integer 200 to 999, or 101
 ---@field reason string may be empty
 ---@field version string `"1.0"` or `"1.1"`
 ---@field headers table<string, string> by name, without regard to case; repeated headers are joined with `, `
----@field body? string absent for a streamed response until `text` has read it
+---@field body? string absent for a streamed response until `text` has read the body
 ---@field trailers table<string, string> the trailer fields of a chunked body; empty until the body was read
 ---@field url string URL of the last request
 ---@field history { status: integer, url: string, headers: table<string, string> }[] the redirects that were followed
@@ -231,10 +232,10 @@ function HttpResponse:piece() end
 ---@return fun(): string? piece
 function HttpResponse:stream() end
 
----Discards the unread part of the body. Idempotent.
+---Closes the connection if the body has an unread part. Idempotent.
 function HttpResponse:close() end
 
----Returns the connection of a response that switches protocols (101), including its buffered bytes. The caller has to
+---Returns the connection of a response that switches protocols (101), including its buffered bytes. The caller must
 ---close it. Raises for other responses.
 ---@return lio.Connection connection
 function HttpResponse:take_over() end

@@ -9,7 +9,7 @@
 local json = {}
 
 ---@class lio.JsonEncodeOptions
----@field sort? boolean write the keys in byte order; default false
+---@field sort? boolean whether to write the keys in byte order; default false
 
 ---@class lio.JsonDecodeOptions
 ---@field null? any the value that represents `null`; not nil; default `json.null`
@@ -25,18 +25,18 @@ function json.encode(value, options) end
 
 ---Decodes a text. An object becomes a plain table. An array becomes a table with the mark of `array`, so that `encode`
 ---writes an empty array as `[]`. If a key occurs twice, the last value is used. An integer that fits in 64 bits becomes
----an integer; a larger integer, or a number with a fraction or an exponent, becomes a float. More than 127 nested
----arrays and objects, and a number outside the range of a double, are invalid.
+---a Lua integer; a larger integer, or a number with a fraction or an exponent, becomes a float. A text with more than
+---127 nested arrays and objects, or with a number outside the range of a double, is invalid.
 ---@param text string one JSON value in UTF-8
 ---@param options? lio.JsonDecodeOptions
 ---@return any value nil if the text is not JSON
----@return string? message with line and column, in bytes
+---@return string? message contains the line and the column (in bytes)
 ---@return string? code `"truncated"` if the text ends too early, otherwise `"invalid"`
 function json.decode(text, options) end
 
 ---Marks a table as an array: it is encoded as `[]` if it is empty, and `encode` raises if it has keys other than 1 to
 ---n. Raises if the table has another metatable. `setmetatable(t, nil)` removes the mark, even from a decoded array.
----@param t? table absent (not nil): a new table
+---@param t? table default: a new table; an explicit nil raises
 ---@return table t
 function json.array(t) end
 

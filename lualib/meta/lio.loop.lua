@@ -31,18 +31,18 @@ function loop.is_stopping() end
 function loop.drives() end
 
 ---Stops the loop gracefully: runs the stop hooks as tasks; when they have returned, kills the remaining tasks (their
----`<close>` variables are closed), and `run` returns. A second call ends the loop at once. If the loop does not run,
+---`<close>` variables are closed), and `run` returns. A second call ends the loop at once. If the loop is not running,
 ---does nothing.
 ---@param grace? number seconds for the hooks; default `loop.grace`
 function loop.stop(grace) end
 
 ---Adds a stop hook. When a graceful stop begins, `f` runs as a task. The loop ends when all hooks have returned.
 ---@param f fun(grace: number) receives the number of seconds that it may take
----@param waits_for? fun(): string? describes what `f` waits for; printed if a stop by a signal is slow; nil: nothing
+---@param waits_for? fun(): string? returns what `f` is waiting for; printed if a stop by a signal takes over 1 s
 ---@return fun() forget removes the hook
 function loop.on_stop(f, waits_for) end
 
----Creates a task. It is appended to the ready queue.
+---Creates a task and appends it to the ready queue.
 ---@param f function
 ---@param ... any the arguments of `f`
 ---@return thread co
@@ -71,9 +71,8 @@ function loop.interrupt(token, err) end
 ---@return thread co
 function loop.running() end
 
----Kills a task that waits, or that has not started. Its `<close>` variables are closed; a wait in a `__close`
----metamethod raises. Raises if the task is running: if it is the caller, or is in the middle of a call such as
----`thread.spawn`.
+---Kills a task that is waiting or ready. Its `<close>` variables are closed; a wait in a `__close` metamethod raises.
+---Raises if the task is running: it is the caller, or it is in the middle of a call such as `thread.spawn`.
 ---@param co thread the task's own coroutine
 ---@return true? killed nil if `co` is not a task's own coroutine, or if the task has ended
 function loop.kill(co) end
@@ -83,7 +82,7 @@ function loop.kill(co) end
 ---@return any ... nothing when the time has passed; the values of `wakeup(co, …)` if another task woke the task earlier
 function loop.sleep(seconds) end
 
----Runs `f` in a new task when the time has passed. `run` does not return before then.
+---Runs `f` in a new task when the time has passed. `run` does not return before then, unless the loop is stopped.
 ---@param seconds number a negative number counts as 0
 ---@param f fun()
 ---@return integer id for `cancel`
@@ -91,7 +90,7 @@ function loop.timeout(seconds, f) end
 
 ---Cancels a `timeout`.
 ---@param id integer
----@return boolean cancelled false if the timeout has fired, or the id is unknown
+---@return boolean cancelled false if the timeout has fired or been cancelled, or the id is unknown
 function loop.cancel(id) end
 
 ---Runs `f(name)` as a task each time the signal arrives. If `f` is nil, restores the previous behaviour: while the loop
@@ -114,7 +113,7 @@ function loop.attach(descriptor, take, service) end
 
 ---Returns the text that `lio.tasks` shows for a token.
 ---@private
----@return string? text
+---@return string? text nil if the token does not belong to this loop
 function loop.describe(token) end
 
 ---Reports whether SIGINT or SIGTERM has ended a `run`, for `lio.service`.

@@ -7,10 +7,10 @@
 ---@alias lio.Descriptor lio.Socket|lio.Connection|lightuserdata|integer|file*|table|userdata
 
 ---The selector, which reports the descriptors that are ready for reading or writing. Readiness is level-triggered:
----every `wait` reports it again while it lasts. After `require "lio"` the `bee.*` modules can be loaded.
+---every `wait` reports it again while it lasts. After `require "lio"`, the `bee.*` modules can be loaded.
 ---
----If a call fails in the system, it returns nil, a message and a code. The message names the call. The code is a short
----word (`"closed"`, `"exists"`, `"EMFILE"` …). Misuse raises.
+---On failure, a call returns nil, a message and a code. The message names the call. The code is a short word
+---(`"closed"`, `"exists"`, `"EMFILE"` …). Misuse raises.
 ---@class lio
 ---@field SELECT_READ integer 1: interest and event bit for reading
 ---@field SELECT_WRITE integer 2: interest and event bit for writing
@@ -61,7 +61,7 @@ function lio.systemd() end
 
 ---A list of `lio.Socket`, with elements at 1, 2, …
 ---@class lio.InheritedSockets
----@field names string[] the name of each socket; `"unknown"` if it has none
+---@field names string[] the name of each socket; `"unknown"` for a socket without a name
 
 ---The state of one task. The results of `ltask.call(addr, "tasks")` do not have the field `thread`.
 ---@class lio.TaskInfo
@@ -76,19 +76,19 @@ function lio.systemd() end
 ---@class lio.Selector
 local Selector = {}
 
----Registers a descriptor. A regular file or directory is refused, because it is always ready.
+---Registers a descriptor. A regular file or directory is refused with `"denied"`, because it is always ready.
 ---@param fd lio.Descriptor
 ---@param events integer `SELECT_READ`, `SELECT_WRITE`, their sum, or 0: registered without interest in any event
 ---@param udata? any the value that `wait` yields for the descriptor; default `fd`
 ---@return true? ok
 ---@return string? message
----@return string? code `"exists"`: already registered; `"denied"`: a regular file or directory; `"closed"`
+---@return string? code `"exists"`: already registered; `"closed"`: `fd` is closed; `"denied"`
 function Selector:event_add(fd, events, udata) end
 
 ---Changes the events of a registration, and its udata if one is given.
 ---@param fd lio.Descriptor
 ---@param events integer 0 to 3, as for `event_add`
----@param udata? any absent: unchanged
+---@param udata? any default: no change
 ---@return true? ok
 ---@return string? message
 ---@return string? code `"not found"` if the descriptor is not registered
@@ -103,9 +103,9 @@ function Selector:event_del(fd) end
 
 ---`for udata, events in sel:wait(timeout) do`: blocks until a registration is ready, the timeout has passed, or a waker
 ---wakes the selector; then yields each ready registration once, with its event bits. An error or a hang-up is reported
----as the bits that the registration requested. Raises if it is called inside the loop over an earlier wait of the same
+---as the bits that the registration requested. Raises if called inside the loop over an earlier wait of the same
 ---selector. Also raises if nothing is registered, the selector has no waker and no timeout is given.
----@param timeout? number seconds, may be fractional; absent, negative, or 10^9 and more: no timeout; 0: returns at once
+---@param timeout? number seconds, may be fractional; absent, negative, or at least 10^9: no timeout; 0: returns at once
 ---@return fun(): any, integer iterator yields udata and event bits
 function Selector:wait(timeout) end
 
@@ -123,10 +123,10 @@ function Selector:count() end
 ---@return true
 function Selector:close() end
 
----Requests events for one delivery, in addition to the events of the registration. Loops use it for descriptors that
----are registered with 0.
+---Requests events in addition to those that the registration already requests. From then on, a delivered event is no
+---longer requested. Loops use this method for descriptors that are registered with 0.
 ---@param fd lio.Descriptor
----@param events integer 1 reading, 2 writing, 4 the peer has closed, or a sum of these
+---@param events integer 1: reading; 2: writing; 4: the peer has closed its sending side; or a sum of these
 ---@return true? ok
 ---@return string? message
 ---@return string? code `"not found"` if the descriptor is not registered
@@ -152,7 +152,7 @@ function Selector:epoll_add(fd, mask, udata) end
 ---Like `event_mod`, but with the event bits of epoll(7).
 ---@param fd lio.Descriptor
 ---@param mask integer a sum of the bits of `bee.epoll`
----@param udata? any absent: unchanged
+---@param udata? any default: no change
 ---@return true? ok
 ---@return string? message
 ---@return string? code `"not found"` if the descriptor is not registered

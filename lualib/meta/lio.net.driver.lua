@@ -33,7 +33,7 @@ local Driver = {}
 ---@field wait fun(token: any): any
 ---@field wakeup fun(token: any, ...: any): true?
 ---@field fork fun(f: function, ...: any)
----@field start fun(f: function, ...: any) runs a task at once if `starts_at_once` is true; otherwise works as `fork`
+---@field start fun(f: function, ...: any) runs a task at once if `starts_at_once` is true; otherwise works like `fork`
 ---@field starts_at_once boolean
 
 ---Runs one round of the loop: sends the queued bytes, waits for I/O until the next timer, and wakes the tasks whose
@@ -43,7 +43,7 @@ function Driver:step(seconds) end
 
 ---Wakes the tasks that wait for events of a socket.
 ---@param x lio.Connection|lio.Socket
----@param events integer 1 reading, 2 writing, 4 the peer has closed, or a sum of these
+---@param events integer 1: reading; 2: writing; 4: the peer has closed its sending side; or a sum of these
 function Driver:dispatch(x, events) end
 
 ---Reports whether a host name is being resolved. A task may then be woken without I/O.
@@ -66,7 +66,7 @@ function Driver:watch(descriptor, f) end
 function Driver:unwatch(descriptor) end
 
 ---Sets the function that is called when a timer of a shared queue `timers` fires.
----@param f fun(value: any, id: integer) passes values that are not its own to `fire`
+---@param f fun(value: any, id: integer) must pass values that are not its own to `fire`
 function Driver:set_timer_handler(f) end
 
 ---Performs the action of a timer. If `value` is a table, calls its method `expired`. Any other value is a token: the
@@ -80,12 +80,12 @@ function Driver:fire(value) end
 function Driver:describe(token) end
 
 ---Raises if nothing runs the loop, as in a service without a loop, because a wait would never end.
----@param call string the name of the call for the message, as the format of `string.format`
----@param ... any
+---@param call string the name of the call for the message, a format for `string.format`
+---@param ... any the arguments of the format
 function Driver:check_loop(call, ...) end
 
 ---Passes the events of a connection to protocol code: the loop calls `handler:on_events(events)`. This method must not
----wait, and passes events that it does not handle to `dispatch`.
+---wait, and must pass events that it does not handle to `dispatch`.
 ---@param c lio.Connection
 ---@param handler? table nil: events wake tasks again
 ---@return true? ok
@@ -164,12 +164,12 @@ function Driver:serve(listener, backend) end
 ---@field release fun(self: lio.ServerBackend, c: lio.Connection) removes a connection that another owner has taken over
 ---@field count fun(self: lio.ServerBackend): integer returns the number of connections
 ---@field is_full fun(self: lio.ServerBackend): boolean reports whether no further connection may be accepted now
----@field notify_leave fun(self: lio.ServerBackend) requests a call of `on_leave` when the next connection leaves
+---@field notify_leave fun(self: lio.ServerBackend) requests a call of `on_leave` when the next connection is removed
 ---@field on_leave? fun() set by the server
 ---@field stop fun(self: lio.ServerBackend) starts a graceful stop
 ---@field close fun(self: lio.ServerBackend) ends a stop: closes the remaining connections
 ---@field listen? fun(self: lio.ServerBackend, socket: lio.Socket) sets the socket that `accept` uses
----@field accept? fun(self: lio.ServerBackend): boolean?, string?, string? accepts waiting peers; true: it has accepted connections or is full; false: no peer waits, and the socket is armed; default: the server accepts
+---@field accept? fun(self: lio.ServerBackend): boolean?, string?, string? accepts waiting peers; true: it has accepted connections or is full; false: no peer waits, and the socket is armed; nil, a message and a code: it has failed; default: the server accepts
 ---@field accept_waiting? fun(self: lio.ServerBackend): boolean? accepts a waiting peer even if the server is full
 
 return drivers

@@ -5,18 +5,19 @@
 ---Sockets for coroutines: a call that waits suspends the task, not the thread. Any task of the loop may make any call;
 ---`listen`, `bind`, `udp` and `wrap` also work before the loop runs.
 ---
----On success, a call returns a value. At the end of a stream, `recv()` returns `nil` alone; the forms of `recv` that need
----more bytes return `nil, "closed", partial, "closed"`. On failure, a call returns `nil, message, code`; `recv`, `send` and `sendfile` return `nil, message, partial, code`; `listen`, `accept`,
----`connect`, `udp` and `wrap` return `false, message, code`. The code is a short word: `"timeout"`, `"closed"`,
----`"refused"`, `"reset"`, `"too long"`, `"unresolved"`, `"in use"`, `"EMFILE"` … Misuse raises.
+---On success, a call returns a value. At the end of a stream, `recv()` returns `nil` alone; the forms of `recv` that
+---still need bytes return `nil, "closed", partial, "closed"`. On failure, a call returns `nil, message, code`; `recv`,
+---`send` and `sendfile` return `nil, message, partial, code`; `listen`, `accept`, `connect`, `udp` and `wrap` return
+---`false, message, code`. The code is a short word: `"timeout"`, `"closed"`, `"refused"`, `"reset"`, `"too long"`,
+---`"unresolved"`, `"in use"`, `"EMFILE"` … Misuse raises.
 ---@class lio.net
----@field instance lio.NetInstance the instance that the module uses: the instance of `lio.loop`, unless `use` has set another one
+---@field instance lio.NetInstance the instance that the module uses: that of `lio.loop`, or the argument of `use`
 local net = {}
 
 ---@class lio.ListenOptions
 ---@field backlog? integer length of the system's queue of connections, 0 to 2147483647; default 1024
----@field reuseport? boolean allow several sockets to listen on the port; default false
----@field v6only? boolean accept no IPv4 connections on an IPv6 socket; default false
+---@field reuseport? boolean whether to allow several sockets to listen on the port; default false
+---@field v6only? boolean whether an IPv6 socket refuses IPv4 connections; default false
 ---@field mode? integer permission bits of a unix socket's file, 0 to 511; default: the umask decides
 
 ---Opens a listener. A unix socket's file that a previous process has left behind is replaced. A host name is resolved;
@@ -29,8 +30,8 @@ local net = {}
 ---@return string? code `"in use"`, `"denied"`, `"unresolved"` …
 function net.listen(addr, port, opts) end
 
----Opens a listening socket from which no task accepts yet. Pass it to `listen` in this VM, or its `detach`ed descriptor
----to another VM.
+---Opens a listening socket from which no task accepts yet. Pass the socket to `listen` in this VM, or pass the
+---descriptor that its `detach` returns to another VM.
 ---@param addr string as for `listen`
 ---@param port? integer as for `listen`
 ---@param opts? lio.ListenOptions
@@ -64,7 +65,8 @@ function Attempt:close() end
 function net.attempt() end
 
 ---Connects. A host name is resolved without blocking the thread. Its addresses are tried as in RFC 8305: IPv6 and IPv4
----in turn, with a new attempt after 250 ms or after a failure; the first address that connects is used.
+---addresses alternate, and a new attempt begins after 250 ms or after a failure; the first address that connects is
+---used.
 ---@param addr string address, host name, `"unix:/path"` or `"unix:@name"`
 ---@param port? integer 0 to 65535; nil for unix
 ---@param opts? lio.ConnectOptions|"inet"|"inet6" a family is ignored, so that `net.connect(listener:address())` works
@@ -82,11 +84,11 @@ function net.connect(addr, port, opts) end
 --- - `"all"`: the bytes up to the end of the stream.
 ---
 ---After a timeout, or `"too long"`, the received bytes stay buffered for the next call. If the stream ends or fails
----before the bytes are complete, they are returned as `partial`. If another task receives on the connection, the call
----waits for its turn.
+---before the requested bytes have arrived, the bytes received so far are returned as `partial`. If another task is
+---receiving on the connection, the call waits for its turn.
 ---@param c lio.Connection
 ---@param what? integer|"line"|"until"|"all"
----@param limit? integer maximum bytes of the result, 0 or more; not for a number; default: no limit
+---@param limit? integer maximum number of bytes in the result, 0 or more; not for a number; default: no limit
 ---@return string? data
 ---@return string? message `"timeout"`, `"closed"`, `"too long"` …
 ---@return string? partial the bytes received before the end or the failure
@@ -109,9 +111,9 @@ function net.send(c, ...) end
 ---
 ---A connection receives the whole message or no part of it. It receives nothing if it is closed or has failed
 ---(`"closed"`), if more than `limit` bytes would be queued for its peer, or if a task is waiting in `send` on it (both
----`"full"`). So a peer that does not read uses memory for at most `limit` bytes. The caller decides what to do with
----such a connection; most programs close it. A connection without queued bytes accepts a message of any length. Each
----queued message counts as its length plus 64 bytes.
+---`"full"`). So the messages queued for a peer that does not read use at most `limit` bytes of memory, or the memory of
+---one longer message. The caller decides what to do with such a connection; most programs close it. A connection
+---without queued bytes accepts a message of any length. Each queued message counts as its length plus 64 bytes.
 ---@param list lio.Connection[] an element that is not a connection raises
 ---@param data string
 ---@param limit? integer maximum number of queued bytes per connection, 0 or more; default 1 MiB
@@ -132,7 +134,7 @@ function net.broadcast(list, data, limit) end
 function net.sendfile(c, source, offset, length) end
 
 ---Closes a connection, listener, datagram socket or attempt. Idempotent. Calls that wait on it fail with `"closed"`.
----@param x lio.Connection|lio.Listener|lio.Udp
+---@param x lio.Connection|lio.Listener|lio.Udp|lio.Attempt
 ---@return true
 function net.close(x) end
 
@@ -157,18 +159,18 @@ function net.timeout(c, read_seconds, write_seconds) end
 ---Returns the address of the peer (getpeername(2)).
 ---@param c lio.Connection
 ---@return string? address ip, or path
----@return integer|string|nil port for unix the kind of the name, see `lio.Endpoint`; on failure the message
+---@return integer|string|nil port for unix: the kind of the name, see `lio.Endpoint`; on failure the message
 ---@return string? family `"inet"`, `"inet6"`, `"unix"`; on failure the code
 function net.peer(c) end
 
 ---Returns the address of this side (getsockname(2)).
 ---@param c lio.Connection
 ---@return string? address ip, or path
----@return integer|string|nil port for unix the kind of the name, see `lio.Endpoint`; on failure the message
+---@return integer|string|nil port for unix: the kind of the name, see `lio.Endpoint`; on failure the message
 ---@return string? family `"inet"`, `"inet6"`, `"unix"`; on failure the code
 function net.sock(c) end
 
----Sets a socket option if a value is given; otherwise reads it.
+---Sets a socket option if a value is given; otherwise reads the option.
 ---@param c lio.Connection|lio.Udp
 ---@param name lio.Option
 ---@param value? boolean|integer
@@ -199,7 +201,7 @@ function net.wait_closed(c, seconds) end
 ---@param c lio.Connection
 ---@param service integer the address of a service of `lio.service`
 ---@param ... any further arguments for the function that the service has set with `on_transfer`
----@return true|integer|nil result true if the function took `c`; otherwise the handle of `c` there, which this service owns
+---@return true|integer|nil result true if the function took `c`; otherwise the handle of `c`, which this service owns
 ---@return string? message
 ---@return string? code `"dead"`, `"refused"`: `c` is unchanged; `"closed"`: `c` is closed
 function net.transfer(c, service, ...) end
@@ -209,9 +211,9 @@ function net.transfer(c, service, ...) end
 ---@param f? fun(c: lio.Connection, ...: any) nil removes the function
 function net.on_transfer(f) end
 
----Returns the calls of this module for a service without a loop; the service `io` carries them out. Connections,
----listeners and datagram sockets have the same methods, except `handle`. The calls `bind`, `broadcast`, `on_transfer` and
----`step` are missing. A missing call or method raises.
+---Returns the calls of this module for a service without a loop; the service `io` executes them. Connections, listeners
+---and datagram sockets have the same methods, except `handle`. The calls `bind`, `broadcast`, `on_transfer` and `step`
+---are missing. A missing call or method raises.
 ---@param io? integer the address of a service of `lio.service`; default: the unique service `lio`
 ---@return lio.RemoteNet api
 function net.remote(io) end
@@ -219,8 +221,8 @@ function net.remote(io) end
 ---The result of `net.remote`: the calls of `lio.net`, and calls for handles.
 ---@class lio.RemoteNet: lio.net
 ---@field connection fun(handle: integer): lio.Connection returns the connection for a handle that this service owns
----@field listener fun(handle: integer): lio.Listener returns the listener for a handle of any service, to accept from
----@field give fun(c: lio.Connection, service: integer): integer? gives a connection away, returns its handle
+---@field listener fun(handle: integer): lio.Listener returns the listener for a handle, which any service may own
+---@field give fun(c: lio.Connection, service: integer): integer? gives `c` to another service, returns its handle
 
 ---Turns a connected socket into a connection.
 ---@param s lio.Socket `wrap` closes it; the connection takes over its descriptor
@@ -230,10 +232,10 @@ function net.remote(io) end
 function net.wrap(s) end
 
 ---@class lio.ServeOptions
----@field max_connections? number an integer; while the server has this number of connections, accepting pauses; default `math.huge`
----@field on_error? fun(message: any, c: lio.Connection) called for a handler's error instead of the log
+---@field max_connections? number number of connections at which accepting pauses; default `math.huge`
+---@field on_error? fun(message: any, c: lio.Connection) called for an error in the handler, which is then not logged
 ---@field on_stop? fun() called when a stop of the server begins
----@field attended? boolean run the handler in the accept loop, where it must not wait; for protocol code that sets an event handler (`lio.net.driver`)
+---@field attended? boolean whether the handler runs in the accept loop, where it must not wait; for protocol code
 
 ---Starts a server: a task accepts connections, and runs `handler(c)` as a task for each connection. When the handler
 ---has ended, the connection is closed. An error in the handler is written to standard error with its traceback. Raises
@@ -287,7 +289,7 @@ function net.sendto(u, data, addr, port) end
 ---@field timers? lio.Timers a queue to share
 ---@field on_abandon? fun(f: fun(token: any)) as in `lio.task`; needed if tasks can be killed
 ---@field on_stop? fun(f: fun(grace: number), waits_for?: fun(): string?): fun() as in `lio.loop`
----@field check? fun(call: string, ...: any) raises if nothing runs the loop; receives the call's name as the arguments of `string.format`
+---@field check? fun(call: string, ...: any) raises if nothing runs the loop; `call:format(...)` is the call's name
 
 ---The calls of this module, except `new`, `use` and `remote`, on one selector and one scheduler.
 ---@class lio.NetInstance: lio.net
@@ -304,7 +306,8 @@ function net.new(selector, sched) end
 ---@return lio.net module
 function net.use(api) end
 
----Runs one round of the loop: flushes, waits for I/O until the next timer, and wakes the waiting tasks. For loop code.
+---Runs one round of the loop: sends the queued bytes, waits for I/O until the next timer, and wakes the tasks whose
+---sockets are ready. For code that drives the loop.
 ---@param seconds? number maximum wait; default: until the next event or timer
 function net.step(seconds) end
 

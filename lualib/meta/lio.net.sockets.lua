@@ -10,7 +10,7 @@ local Connection = {}
 
 ---Receives bytes, in the forms of `net.recv`.
 ---@param what? integer|"line"|"until"|"all"
----@param limit? integer bytes, 0 or more
+---@param limit? integer maximum number of bytes in the result, 0 or more; not for a number; default: no limit
 ---@return string? data
 ---@return string? message
 ---@return string? partial
@@ -67,7 +67,7 @@ function Connection:peer() end
 ---@return string? family
 function Connection:sock() end
 
----Sets a socket option if a value is given; otherwise reads it.
+---Sets a socket option if a value is given; otherwise reads the option.
 ---@param name lio.Option
 ---@param value? boolean|integer
 ---@return boolean|integer|nil value
@@ -174,7 +174,7 @@ function Listener:take_waiting() end
 
 ---Returns the address on which the listener listens.
 ---@return string? address ip, or path; nil if the listener is closed
----@return integer|string|nil port for unix the kind of the name, see `lio.Endpoint`
+---@return integer|string|nil port for unix: the kind of the name, see `lio.Endpoint`
 ---@return string? family `"inet"`, `"inet6"`, `"unix"`
 function Listener:address() end
 
@@ -190,7 +190,7 @@ function Listener:timeout(seconds) end
 function Listener:is_closed() end
 
 ---Closes the listener, and removes the file of a unix socket. Idempotent. A task that waits in `accept` receives
----`false, "closed"`.
+---`false, "closed", "closed"`.
 ---@return true
 function Listener:close() end
 
@@ -227,7 +227,7 @@ function Udp:address() end
 ---@return string? code
 function Udp:timeout(read_seconds, write_seconds) end
 
----Sets a socket option if a value is given; otherwise reads it.
+---Sets a socket option if a value is given; otherwise reads the option.
 ---@param name lio.Option
 ---@param value? boolean|integer
 ---@return boolean|integer|nil value
@@ -239,7 +239,7 @@ function Udp:option(name, value) end
 ---@return boolean
 function Udp:is_closed() end
 
----Closes the socket. Idempotent. Calls that wait on it return `nil, "closed"`.
+---Closes the socket. Idempotent. Calls that wait on it return `nil, "closed", "closed"`.
 ---@return true
 function Udp:close() end
 
@@ -251,7 +251,8 @@ function Udp:close() end
 local Server = {}
 
 ---Stops accepting, waits until the handlers have ended or the time has passed, then closes the remaining connections.
----Connections that wait in the system's queue are served first. Call it from a task. A second call does nothing.
+---Connections that are still in the system's queue are accepted and served. Call it from a task. A second call does
+---nothing.
 ---@param grace? number maximum seconds to wait; default 0
 function Server:stop(grace) end
 

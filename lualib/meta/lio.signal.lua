@@ -14,17 +14,17 @@
 ---| "SIGCONT"
 ---| "SIGPIPE"
 
----Signals (signal(7)) as readiness of a descriptor, for code that drives its own loop. Programs use `signal` of
----`lio.loop`.
+---Signals (signal(7)) as readiness of a descriptor, for code that drives its own loop. Programs use `loop.signal`.
 ---@class lio.signal
 local signal = {}
 
----Watches signals. While the watcher is open, their default action does not run, with one exception: a second SIGINT or
----SIGQUIT that arrives before `take` has returned the first one ends the program. Raises for an unknown name.
+---Watches signals. A process can have up to 64 watchers. While the watcher is open, their default actions do not run,
+---with one exception: a second SIGINT or SIGQUIT that arrives before `take` has returned the first one ends the
+---program. Raises for an unknown name.
 ---@param ... lio.SignalName at least one
 ---@return lio.SignalWatcher? watcher
 ---@return string? message
----@return string? code
+---@return string? code `"EMFILE"` if there are too many watchers or open descriptors
 function signal.open(...) end
 
 ---Like `open`, but meant for a program that opens its watchers later, in other VMs: a watcher that is opened before
@@ -32,7 +32,7 @@ function signal.open(...) end
 ---@param ... lio.SignalName at least one
 ---@return lio.SignalWatcher? watcher
 ---@return string? message
----@return string? code
+---@return string? code as for `open`
 function signal.hold(...) end
 
 ---Sends a signal to this process. Raises for an unknown name.
@@ -51,7 +51,8 @@ function Watcher:take() end
 ---@return lightuserdata handle
 function Watcher:handle() end
 
----Closes the watcher and restores the previous actions of its signals. Idempotent.
+---Closes the watcher. When the last watcher of a signal is closed, the signal's previous action is restored.
+---Idempotent.
 function Watcher:close() end
 
 return signal

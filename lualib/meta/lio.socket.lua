@@ -8,7 +8,8 @@
 ---The socket options (socket(7), tcp(7), ip(7), ipv6(7)). `reuseaddr`, `reuseport`, `nodelay`, `keepalive`, `broadcast`
 ---and `v6only` are booleans. `sndbuf` and `rcvbuf` are numbers of bytes. `keepidle`, `keepintvl` and `linger` are whole
 ---seconds; `linger` is false if the option is disabled. `keepcnt`, `ttl` and `tos` are integers. `notsent_lowat`
----(Linux) is the number of unsent bytes that the system accepts from a sender. No integer may be negative.
+---(Linux) is the number of unsent bytes that the system accepts from a sender. A negative integer fails with
+---`"EINVAL"`.
 ---@alias lio.Option
 ---| "reuseaddr"
 ---| "reuseport"
@@ -67,10 +68,8 @@ function socket.fd(handle, no_ownership) end
 ---@return string? code `"unresolved"`, `"too long"`, `"EINVAL"` …
 function socket.endpoint(kind, address, port, family) end
 
----Returns the name of the host (gethostname(2)).
----@return string? name
----@return string? message
----@return string? code
+---Returns the host name of the system (uname(2)).
+---@return string name
 function socket.gethostname() end
 
 ---Sets the permission bits of a unix socket's file (chmod(2)).
@@ -128,9 +127,9 @@ function Socket:listen(backlog) end
 ---@return string? code `"EMFILE"` …; the listener stays usable
 function Socket:accept() end
 
----Receives the bytes that are available, at least one (recv(2)). `nil` alone is the end of the stream. A datagram
+---Receives the bytes that are available, at most `max` (recv(2)). Returns nil alone at the end of a stream. A datagram
 ---longer than `max` is truncated.
----@param max? integer bytes, 0 or more; default 16384; at most 1048576 are received; with 0 the result is `""`
+---@param max? integer bytes, 0 or more; default 16384; values above 1048576 count as 1048576; 0 returns `""`
 ---@return string|false|nil data false if it would block
 ---@return string? message
 ---@return string? code
@@ -145,16 +144,16 @@ function Socket:recv(max) end
 ---@return string? code
 function Socket:send(data, from, to) end
 
----Sends several strings in one system call (writev(2)): at most the first 64 that are not empty.
+---Sends several strings in one system call (sendmsg(2)): at most the first 64 that are not empty.
 ---@param ... string
----@return integer|false|nil sent number of bytes sent, of all strings together; false if it would block
+---@return integer|false|nil sent total number of bytes sent; false if it would block
 ---@return string? message
 ---@return string? code
 function Socket:sendv(...) end
 
----Receives one datagram (recvfrom(2)). `""` is a datagram of length 0. On a stream socket the sender is nil, and `nil`
----alone is the end of the stream.
----@param max? integer bytes, 0 or more; default 65535; at most 1048576 are received; a longer datagram is truncated
+---Receives one datagram (recvfrom(2)). A datagram longer than `max` is truncated. `""` is a datagram of length 0. On a
+---stream socket, the sender is nil, and the method returns nil alone at the end of the stream.
+---@param max? integer bytes, 0 or more; default 65535; values above 1048576 count as 1048576
 ---@return string|false|nil data false if it would block
 ---@return lio.Endpoint|string|nil from the sender; on failure the message
 ---@return string? code
@@ -190,7 +189,7 @@ function Socket:status() end
 ---@return string? code
 function Socket:info(side) end
 
----Sets a socket option if a value is given; otherwise reads it (getsockopt(2)).
+---Sets a socket option if a value is given (setsockopt(2)); otherwise reads the option (getsockopt(2)).
 ---@param name lio.Option
 ---@param value? boolean|integer
 ---@return boolean|integer|nil value the option's value; true if it was set
@@ -202,7 +201,7 @@ function Socket:option(name, value) end
 ---@return lightuserdata handle
 function Socket:handle() end
 
----Releases the descriptor to the caller. Selectors remove its registration, and this object is closed.
+---Transfers the descriptor to the caller: removes it from all selectors and closes this object.
 ---@return lightuserdata handle the descriptor, which stays open
 function Socket:detach() end
 

@@ -8,7 +8,7 @@
 ---@class lio.task
 local task = {}
 
----Creates a task. It is appended to the ready queue.
+---Creates a task and appends it to the ready queue.
 ---@param f function anything that can be called
 ---@param ... any the arguments of `f`
 ---@return thread co the task's own coroutine
@@ -58,9 +58,9 @@ function task.is_waiting(token) end
 ---@return boolean
 function task.is_alive(co) end
 
----Kills a task that waits, or that has not started. Its `<close>` variables are closed, those of the innermost
----coroutine first. A wait in a `__close` metamethod raises; an error in it is written to standard error. Raises if the
----task is running: if it is the caller, or is in the middle of a call such as `spawn`.
+---Kills a task that is waiting or ready. Its `<close>` variables are closed, starting with those of the innermost
+---coroutine. A wait in a `__close` metamethod raises; an error in it is written to standard error. Raises if the task
+---is running: it is the caller, or it is in the middle of a call such as `spawn`.
 ---@param co thread the task's own coroutine
 ---@return true? killed nil if `co` is not a task's own coroutine, or if the task has ended
 function task.kill(co) end
@@ -83,7 +83,7 @@ function task.is_idle(co) end
 
 ---Describes a task, for `lio.tasks`.
 ---@param co thread the task's own coroutine
----@return number? age seconds since the task was created; nil if `co` is not a task's own coroutine
+---@return number? age seconds since the task was created; nil if `co` belongs to no task, or if the task has ended
 ---@return "running"|"ready"|"waiting" status
 ---@return thread[] members the task's nested coroutines, the innermost first
 ---@return "token"|"answer"|"timer"|"session"|nil kind what a waiting task waits for
@@ -114,7 +114,7 @@ function task.has_ready() end
 function task.run_ready() end
 
 ---Sets the callback for waits that end without their wakeup: because of an interrupt or a kill, or because the caller
----cannot wait. Code that passes turns between tasks uses it. Replaces the previous callback.
+---cannot wait. For code that keeps queues of waiting tasks. Replaces the previous callback.
 ---@param f fun(token: any)
 function task.on_abandon(f) end
 

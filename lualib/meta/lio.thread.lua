@@ -17,7 +17,7 @@ local thread = {}
 ---@return lio.Thread t
 function thread.spawn(f, ...) end
 
----Waits until one of the threads has ended. If several have ended, the first in the list counts. If several tasks wait
+---Waits until one of the threads has ended. If several have ended, the first in the list is used. If several tasks wait
 ---for one thread, the first of them that runs receives the result; they are woken in the order in which they started
 ---waiting. Raises if a thread waits for itself.
 ---@param t lio.Thread
@@ -26,9 +26,9 @@ function thread.spawn(f, ...) end
 ---@return any ... its results; the error (`"killed"` for a killed thread); `"already waited"` after nil
 function thread.wait(t, ...) end
 
----Kills a thread that waits, or that has not started. When `kill` returns, the thread's `<close>` variables have been
----closed; a wait in a `__close` metamethod raises. Raises if the thread is running: if it is the caller, or is spawning
----the caller.
+---Kills a thread that is waiting or ready. When `kill` returns, the thread's `<close>` variables have been closed; a
+---wait in a `__close` metamethod raises. Raises if the thread is running: it is the caller, or it is spawning the
+---caller.
 ---@param t lio.Thread
 ---@return true? killed
 ---@return string? message `"already ended"`
@@ -50,7 +50,7 @@ function thread.scope() end
 ---thread is started.
 ---@param list (function|table|lio.Thread)[] functions, `{ f, arguments… }`, and threads
 ---@return boolean ok
----@return table|any results for each element the `table.pack` of its results; the first error if `ok` is false
+---@return table|any results for each element, the `table.pack` of its results; if `ok` is false, the first error
 function thread.all(list) end
 
 ---Runs several threads and waits until the first of them ends. Then kills the other threads. Raises for an empty list.
@@ -69,7 +69,7 @@ function thread.timeout(seconds, f, ...) end
 
 ---Returns the text that `lio.tasks` shows for a token.
 ---@private
----@return string? text
+---@return string? text nil if the token does not belong to this module
 function thread.describe(token) end
 
 ---A thread, as an opaque value for the functions of this module.

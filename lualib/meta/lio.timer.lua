@@ -1,7 +1,7 @@
 ---@meta lio.timer
 -- Definitions of `lio.timer` for the Lua language server. docs/build.lua generates docs/api/lio.timer.md from them.
 
----Timer queues, for code that drives its own loop. Programs use `sleep` and `timeout` of `lio.loop`.
+---Timer queues, for code that drives its own loop. Programs use `loop.sleep` and `loop.timeout`.
 ---@class lio.timer
 local timer = {}
 
@@ -9,8 +9,9 @@ local timer = {}
 ---@return lio.Timers timers
 function timer.new() end
 
----A queue of timers on the monotonic clock. Each timer has a value, which the queue keeps alive. Seconds may have
----fractions; a negative number counts as 0, more than 3.2e9 counts as 3.2e9, and NaN raises. A timer never fires early.
+---A queue of timers on the monotonic clock. Each timer has a value, which the queue keeps alive. Seconds may be
+---fractional; a negative number counts as 0, more than 3.2e9 counts as 3.2e9, and NaN raises. A timer never fires
+---early.
 ---@class lio.Timers
 local Timers = {}
 
@@ -50,8 +51,8 @@ function Timers:cancel(id) end
 ---@return number? seconds 0 if a timer is due; nil if none is set
 function Timers:next() end
 
----Takes the next timer that is due.
----@return any value nothing if no timer is due
+---Returns the value and the id of the next timer that is due.
+---@return any value no results if no timer is due
 ---@return integer? id
 function Timers:expire() end
 

@@ -5,13 +5,15 @@
 ---HTTP/1.1 servers (RFC 9110, RFC 9112). An app has routes and middleware. A handler receives a request and a response;
 ---it may wait. It answers with its return values or with the methods of the response. The return values are one of:
 ---`body`; `body, status`; `body, headers`; `body, status, headers`; `status`; `status, body`; `status, body, headers`;
----nothing. A body is a string, a table (sent as JSON), or a function that returns pieces until nil. A status is 200 to
----599. If a handler returns other values, the client receives a 500, and the log names the handler and the values.
+---`res`; nothing. A body is a string, a table (sent as JSON), or a function that returns pieces until nil. A status is
+---200 to 599. If a handler returns other values, the client receives a 500, and the log names the handler and the
+---values.
 ---@class lio.webserver
 ---@field defaults lio.WebOptions the default options of apps
 local web = {}
 
----A function that answers a request. If a route has several handlers, each one calls `next()` to run the next one.
+---A function that answers a request. If a route has several handlers, each handler can call `next()` to run the next
+---handler.
 ---@alias lio.Handler fun(req: lio.Request, res: lio.Response, next?: fun()): any, any, table?
 
 ---The limits of an app. None may be negative.
@@ -25,9 +27,9 @@ local web = {}
 ---@field body_time? number seconds before the minimum rate of a body applies; default `10`
 ---@field body_rate? number minimum rate of a body in bytes per second; default `240`
 ---@field write_time? number seconds after which a send without progress fails; default `30`
----@field connections? number maximum number of connections; if it is reached, accepting pauses; default `10000`
+---@field connections? number number of connections at which accepting pauses; default `10000`
 ---@field requests? number maximum number of requests on one connection; default `math.huge`
----@field grace? number seconds that a graceful stop waits for handlers; if absent, `loop.grace` is used, default `10`
+---@field grace? number seconds that a graceful stop waits for handlers; default: `loop.grace`
 ---@field debug? boolean whether error pages show tracebacks; default `false`
 
 ---Creates an app. An unknown option, or a value out of its range, raises.
@@ -86,13 +88,13 @@ function App:patch(pattern, ...) end
 ---@return lio.App app itself
 function App:delete(pattern, ...) end
 
----Adds a route for HEAD. Without it, the app sends the response of GET without its body.
+---Adds a route for HEAD. Without such a route, the app sends the response of GET without its body.
 ---@param pattern string
 ---@param ... lio.Handler
 ---@return lio.App app itself
 function App:head(pattern, ...) end
 
----Adds a route for OPTIONS. Without it, the app answers with the methods of the path.
+---Adds a route for OPTIONS. Without such a route, the app answers with the methods that the path supports.
 ---@param pattern string
 ---@param ... lio.Handler
 ---@return lio.App app itself
@@ -109,7 +111,7 @@ function App:any(pattern, ...) end
 ---sent when the outermost middleware has returned. `next()` does not raise: an error inside is logged and answered,
 ---`res.code` is 500 (or the status set by `on_error`), and `res.error` is the error. After an error, the headers that
 ---were set before `next()` are kept, except headers that describe a body.
----@param prefix string begins with `/`; may be left out
+---@param prefix string begins with `/`; may be omitted
 ---@param middleware lio.Handler
 ---@return lio.App app itself
 ---@overload fun(self: lio.App, middleware: lio.Handler): lio.App
@@ -200,9 +202,9 @@ function web.compress(options) end
 
 ---The values for a request's line in the log.
 ---@class lio.WebLogEntry
----@field time integer when the request arrived, in seconds since 1970
----@field ms integer milliseconds of that second, 0 to 999
----@field duration number seconds
+---@field time integer when the request arrived, in seconds since the Unix epoch
+---@field ms integer the milliseconds of that time, 0 to 999
+---@field duration number seconds from the start of the middleware to the end of the response
 ---@field method string
 ---@field target string as sent
 ---@field path string decoded

@@ -6,7 +6,7 @@
 ---A request. A field is computed when it is first read. Handlers may set further fields.
 ---@class lio.Request
 ---@field method string as sent
----@field path string decoded; in a mounted app without the prefix
+---@field path string decoded; in a mounted app, without the prefix
 ---@field base string the prefix of the mounted app; `""` outside mounted apps
 ---@field original_path string decoded, with the prefix
 ---@field raw_path string as sent
@@ -18,10 +18,10 @@
 ---@field cookies table<string, string> the first value of each name
 ---@field version "1.0"|"1.1"
 ---@field host? string `host[:port]`
----@field remote_addr? string ip of the client, `"unix:"` for a unix socket; nil if it has disconnected
+---@field remote_addr? string ip of the client, `"unix:"` for a unix socket; nil if the client has disconnected
 ---@field remote_port? integer
----@field is_tls boolean
----@field upgrade? string the protocols that the client offers in `Upgrade`
+---@field is_tls boolean always false: TLS is not supported
+---@field upgrade? string the protocols that the client offers in `Upgrade`; nil if there are none
 local Request = {}
 
 ---Returns the value of a header, without regard to case.
@@ -35,7 +35,7 @@ function Request:header(name) end
 function Request:header_all(name) end
 
 ---Reads the whole body. If the body is refused and the handler gives no answer, the client receives the refusal.
----@param limit? integer bytes, 0 or more; default: the app's `body`
+---@param limit? integer maximum number of bytes, 0 or more; default: the app's option `body`
 ---@return string? body `""` if there is none
 ---@return string? reason
 ---@return integer? status the status of the refusal, such as 413
@@ -43,13 +43,13 @@ function Request:body(limit) end
 
 ---`for piece in req:stream(limit) do`: reads the body in pieces as they arrive. A piece is read only when the loop asks
 ---for it. Raises if the body ends early or is refused.
----@param limit? integer bytes, 0 or more; default: the app's `body`
+---@param limit? integer maximum number of bytes, 0 or more; default: the app's option `body`
 ---@return fun(): string? iterator
 function Request:stream(limit) end
 
 ---Reads and decodes a JSON body, an object or an array. Another value, such as `null` or a number, is refused with 400;
 ---`json.decode(req:body())` accepts it.
----@param limit? integer bytes, 0 or more; default: the app's `body`
+---@param limit? integer maximum number of bytes, 0 or more; default: the app's option `body`
 ---@return table? value
 ---@return string? reason
 ---@return integer? status
@@ -57,14 +57,14 @@ function Request:json(limit) end
 
 ---The options of `req:form`. If a limit is exceeded, the form is refused with 413. No limit may be negative.
 ---@class lio.FormOptions
----@field body? number bytes of the whole body; default: the app's `body`
----@field parts? number number of fields and files together; default `1000`
----@field part_headers? number bytes of the headers of one part, at most 2^30; default `8192`
----@field field? number bytes of the value of one field in a multipart form; default `1048576`
----@field fields? number bytes of all fields, names and values; default `8388608`
----@field file? number bytes of one file; default `math.huge`
----@field files? number number of files; default `100`
----@field dir? string folder on whose file system temporary files are made; default `$TMPDIR`, else `/var/tmp` or `/tmp`
+---@field body? number maximum bytes of the whole body; default: the app's option `body`
+---@field parts? number maximum number of fields and files together; default `1000`
+---@field part_headers? number maximum bytes of the headers of one part, at most 2^30; default `8192`
+---@field field? number maximum bytes of the value of one field in a multipart form; default `1048576`
+---@field fields? number maximum bytes of all fields, names and values; default `8388608`
+---@field file? number maximum bytes of one file; default `math.huge`
+---@field files? number maximum number of files; default `100`
+---@field dir? string folder for temporary files; default `$TMPDIR`; if it is not set, `/var/tmp` or `/tmp`
 ---@field on_file? fun(part: lio.Part) called for each file when it starts to arrive; the file is then not stored
 
 ---Reads and decodes a form, urlencoded or multipart (RFC 7578). Files are stored in temporary files, which are deleted
@@ -82,7 +82,7 @@ function Request:form(opts) end
 function Request:trailers() end
 
 ---Takes over the connection, with its buffered bytes, for upgrades and tunnels. The server no longer uses it: the
----caller has to close it, and the server's timeouts no longer apply. Raises if the request has been answered.
+---caller must close it, and the server's timeouts no longer apply. Raises if the request has been answered.
 ---@return lio.Connection connection
 function Request:take_over() end
 
@@ -105,7 +105,7 @@ local Part = {}
 function Part:stream() end
 
 ---Reads the whole content.
----@param limit? integer bytes; default: no limit except those of the form
+---@param limit? integer maximum number of bytes; default: no limit except those of the form
 ---@return string? content
 ---@return string? reason
 ---@return integer? status 413

@@ -154,11 +154,11 @@ function Response:set_refusal() end
 function Response:finish(...) end
 
 ---@class lio.SseOptions
----@field ping? number|false seconds between comments that keep proxies from closing the stream, above 0; default `15`
+---@field ping? number|false seconds between comments that keep the stream open, above 0; false: none; default `15`
 ---@field retry? integer milliseconds that the client waits before it reconnects, 0 or more
 
----A stream of server-sent events. If the client has disconnected, the server stops, or `close` was called, every call
----reports `"closed"`, so that the handler's loop ends.
+---A stream of server-sent events. If the client has disconnected, the server stops, or `close` was called, `send`,
+---`comment` and `wait` return nil and `"closed"`, so that the handler's loop ends.
 ---@class lio.Events
 local Events = {}
 

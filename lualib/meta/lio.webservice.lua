@@ -19,28 +19,28 @@ local webservice = {}
 ---@field tunnel? integer|string address or name of the tunnel's service; default: the caller; only in redirect mode
 ---@field options? lio.WebOptions limits of the server
 
----The request `start`: starts serving. Raises if the configuration is invalid, the address cannot be bound, or the
----service is already serving. In redirect mode, returns the results of the tunnel's `tunnel_open`.
+---The request `start`: starts serving. Raises if the configuration is invalid, if the address cannot be bound, if the
+---tunnel refuses, or if the service is already serving. In redirect mode, returns the results of the tunnel's
+---`tunnel_open`; if the tunnel returns no URL, `url` describes the tunnel.
 ---@param conf lio.WebServiceConf
 ---@return string url
----@return integer? port nil for a unix address
+---@return integer? port nil for a unix address, or if the tunnel returns no port
 function webservice.start(conf) end
 
----The request `quit`: answers the requests in progress, for at most the `grace` seconds of the options; then the
----service ends.
+---The request `quit`: waits at most `options.grace` seconds for the requests in progress; then the service ends.
 function webservice.quit() end
 
 ---The request `tunnel_data`, from a tunnel: passes bytes of a client to the server, and returns when the server has
 ---accepted them. An unknown session starts a new session. The message is `"closed"` if the session has ended or the
----service is stopping, and `"too long"` if more than 16 MiB of the session are waiting, which ends the session. Another
----message is returned if a new session cannot be opened.
+---service is stopping, and `"too long"` if more than 16 MiB of the session's data are pending, which ends the session.
+---Another message is returned if a new session cannot be opened.
 ---@param session integer|string
 ---@param data string
 ---@return boolean taken
 ---@return string? message nil if `taken` is true
 function webservice.tunnel_data(session, data) end
 
----The request `tunnel_shutdown`, from a tunnel: the client has shut down its sending side, and still receives.
+---The request `tunnel_shutdown`, from a tunnel: the client has shut down its sending side, but still receives.
 ---@param session integer|string
 ---@return boolean known whether the session exists
 function webservice.tunnel_shutdown(session) end

@@ -3,7 +3,7 @@
 -- from them.
 
 ---Builds, runs and closes a system, in the VM that starts it. In a service, `require` of this module raises.
----`ltask.start` does all of this from one table.
+---`ltask.start` does all of this from one table. G1 and G2 are the generations of the API, see `ltask`.
 ---@class ltask.bootstrap
 local bootstrap = {}
 
@@ -22,19 +22,19 @@ function bootstrap.init_socket() end
 ---@param id integer
 function bootstrap.init_root(id) end
 
----Creates a service. It runs when it has a message. In G1 the form is `new_service(label, source, id)`, where a source
+---Creates a service. It runs when it has a message. In G1, the form is `new_service(label, source, id)`, where a source
 ---that begins with `@` names a file, and a failure raises.
 ---@param label string
 ---@param source string Lua code or a precompiled chunk: the main function
 ---@param chunkname string
----@param id? ltask.Address default, or 0: the next free number
+---@param id? ltask.Address nil or 0: the next free number
 ---@param worker? integer the worker to which the service is bound, from 0; default: any
 ---@return ltask.Address|false id
 ---@return string? message
 ---@overload fun(label: string, source: string, id?: ltask.Address): ltask.Address
 function bootstrap.new_service(label, source, chunkname, id, worker) end
 
----Gives a service its own thread, which starts with the system (G1). Raises if the system runs.
+---Gives a service its own thread, which starts with the system (G1). Raises if the system is already running.
 ---@param id ltask.Address
 function bootstrap.new_thread(id) end
 
@@ -43,7 +43,7 @@ function bootstrap.new_thread(id) end
 ---@return lightuserdata early for `new_service_preinit`
 function bootstrap.preinit(source) end
 
----Turns a VM of `preinit` into a service. From then on its main function is resumed without a value (G1).
+---Turns a VM of `preinit` into a service. From then on, its main function is resumed without a value (G1).
 ---@param label string
 ---@param id ltask.Address 0: the next free number
 ---@param early lightuserdata the result of `preinit`
@@ -60,17 +60,17 @@ function bootstrap.post_message(message) end
 ---@return any result the exit code; with an argument a lightuserdata for `wait`
 function bootstrap.run(mainthread) end
 
----Waits until root and every thread have ended, and closes every VM. Raises if the system does not run.
+---Waits until root and every thread have ended, and closes every VM. Raises if the system is not running.
 ---@param context? lightuserdata the result of `run`
 ---@return integer code the exit code
 function bootstrap.wait(context) end
 
----Waits for a service that requests the main thread, and runs its slice.
+---Waits for a service that requests the main thread, and runs one slice of that service.
 ---@param no_wait? boolean whether to return at once if there is no such service; default false
----@return boolean ran false if there is no such service, or if the system ends
+---@return boolean ran false if there is no such service, or if the system is ending
 function bootstrap.mainthread_wait(no_wait) end
 
----Closes the system. If it still runs, ends it first. After that, `init` can create another system.
+---Closes the system. If the system is still running, ends it first. After that, `init` can create another system.
 function bootstrap.deinit() end
 
 ---Returns a C function that sends a pointer to root from any thread: `int f(void *queue, void *message)`. Root receives
@@ -88,12 +88,12 @@ function bootstrap.external_sender(context) end
 function bootstrap.log_sender(context) end
 
 ---Adds an entry of service 0 to the log.
----@param pointer lightuserdata the result of `pack(level, …)`; the log owns it afterwards
+---@param pointer lightuserdata the result of `pack(level, …)`; the log takes ownership of it
 ---@param size integer
 function bootstrap.pushlog(pointer, size) end
 
 ---Takes the oldest entry of the log.
----@return integer? centiseconds since the epoch; nothing if the log is empty
+---@return integer? centiseconds since the Unix epoch; nothing if the log is empty
 ---@return ltask.Address id the service that wrote the entry
 ---@return string? label
 ---@return lightuserdata pointer for `unpack_remove`; the caller owns it
@@ -101,7 +101,7 @@ function bootstrap.pushlog(pointer, size) end
 function bootstrap.poplog() end
 
 ---Returns the reason why a system of `ltask.start` could not start. `ltask.start` raises it.
----@return string? reason nil if the system has started, or has not tried yet
+---@return string? reason nil if the system has started, or has not been run yet
 function bootstrap.boot_failure() end
 
 ---Packs values; see `ltask.pack`.
@@ -116,7 +116,7 @@ function bootstrap.pack(...) end
 ---@return any ...
 function bootstrap.unpack(pointer, size) end
 
----Unpacks values and frees them; see `ltask.unpack_remove`.
+---Unpacks values and frees the block; see `ltask.unpack_remove`.
 ---@param pointer lightuserdata?
 ---@param size integer?
 ---@return any ...
@@ -133,20 +133,20 @@ function bootstrap.remove(pointer, size) end
 ---@field to ltask.Address
 ---@field session? integer default 0: no answer is expected
 ---@field type integer 0 SYSTEM, 1 REQUEST, 2 RESPONSE, 3 ERROR, 4 SIGNAL; at most 254
----@field message? lightuserdata a block of `pack`; the message owns it afterwards
+---@field message? lightuserdata a block of `pack`; the message takes ownership of it
 ---@field size? integer
 
 ---The scheduler's own settings. A value out of its range raises.
 ---@class ltask.CoreConfig
 ---@field worker? integer threads that run services, 1 to 256; default: the number of cores minus one, at least 1
----@field queue? integer maximum requests in a mailbox, 1 to 2^24; default 4096
----@field queue_sending? integer maximum messages in an exclusive service's sending queue (G1), 1 to 2^24; default 4096
----@field max_service? integer maximum services at a time, 2 to 2^20; default 65536
----@field external_queue? integer maximum external messages that wait, 1 to 2^24; default 4096
----@field log_queue? integer maximum lines queued for the logger; further lines are dropped; 1 to 2^24; default 131072
+---@field queue? integer maximum number of requests in a mailbox, 1 to 2^24; default 4096
+---@field queue_sending? integer maximum length of an exclusive service's sending queue (G1), 1 to 2^24; default 4096
+---@field max_service? integer maximum number of services, 2 to 2^20; default 65536
+---@field external_queue? integer maximum number of waiting external messages, 1 to 2^24; default 4096
+---@field log_queue? integer lines queued for the logger before further lines are dropped, 1 to 2^24; default 131072
 ---@field full? "error"|"wait" whether a request to a full mailbox raises or waits; default `"error"`
 ---@field watchdog? number|false seconds after which a slice is reported, below 10^9; default 5; 0 or false: never
----@field crashlog? string|false file that receives the running services if the process gets a fatal signal
+---@field crashlog? string|false file for the list of running services if the process receives a fatal signal
 ---@field debuglog? string|false file to which `ltask.debuglog` writes; `"="` is standard output
 
 return bootstrap

@@ -5,12 +5,12 @@
 ---The scheduler, inside a service: services call each other, wait, and set timers. docs/ltask.md is the manual. It
 ---describes the differences between the generations of the API: G1 is ltask of early 2024, G2 is the current ltask.
 ---
----Outside of a service there are only `pack`, `unpack`, `unpack_remove`, `remove` and `start`. A function is added to
----the table when it is first used, so `pairs` does not list all functions.
+---Outside of a service, only `pack`, `unpack`, `unpack_remove`, `remove`, `now`, `walltime`, `counter` and `start` can
+---be used. A function is added to the table when it is first used, so `pairs` does not list all functions.
 ---@class ltask
 ---@field log ltask.Log writes lines to the log
 ---@field start ltask.start the module `ltask.start`; only outside of services
----@field signal_handler? fun(from: ltask.Address) set by the program; called when a service sends a SIGNAL
+---@field signal_handler? fun(from: ltask.Address) set by the program; runs in a new coroutine when a SIGNAL arrives
 ---@field on_idle? fun() set by the program; called when an exclusive service has nothing to do; must block (G1)
 local ltask = {}
 
@@ -20,8 +20,8 @@ local ltask = {}
 -- Calling and answering
 
 ---Sends a request to another service and waits for its answer. Other coroutines of this service run meanwhile. Raises
----the error of the request, `{service:N} is dead`, or `{service:N} is busy` if its mailbox is full. If a service has no
----handler for the request `"tasks"`, its library answers with a list of `lio.TaskInfo`.
+---the error of the request, `{service:N} is dead`, or `{service:N} is busy` if its mailbox is full (see `on_full`). If
+---a service has no handler for the request `"tasks"`, its library answers with a list of `lio.TaskInfo`.
 ---@param addr ltask.Address
 ---@param ... any the name of the request and its arguments
 ---@return any ... the results of the request's handler
@@ -97,7 +97,7 @@ function ltask.async() end
 function ltask.request(one) end
 
 ---Runs functions concurrently: `for one, result in ltask.parallel{ { f, … }, … } do`. The loop gets the results in the
----order in which the functions end. If the loop is left early, the functions that still run are killed. With
+---order in which the functions end. If the loop is left early, the functions that are still running are killed. With
 ---`generation = 1`, the loop gets the results themselves instead of a table, and the first error is raised when the
 ---loop has ended.
 ---@param list table[] each with a function, its arguments, and optional fields for the caller
@@ -173,7 +173,7 @@ function ltask.thread_info(co) end
 -- Services
 
 ---Creates a service: runs the file `name` of the service path with the arguments, in a new VM. Raises if that fails.
----The system runs until the last service created in this way has ended.
+---The system runs until its last service that is not unique has ended.
 ---@param name string
 ---@param ... any the arguments of the file
 ---@return ltask.Address addr
@@ -253,8 +253,8 @@ function ltask.mainthread_yield() end
 
 -- Services that block
 
----Returns an event descriptor of this service. It is readable at first, and when messages have arrived. From its next
----slice on, the service runs on its own thread. A second call raises.
+---Returns an event descriptor of this service. The descriptor is readable at first, and whenever messages have arrived.
+---From its next slice on, the service runs on its own thread. A second call raises.
 ---@return fun(): true wait blocks until the descriptor is readable, and makes it unreadable
 ---@return lightuserdata descriptor
 function ltask.eventinit() end
@@ -281,12 +281,12 @@ function ltask.dispatch_wakeup() end
 
 -- Time
 
----Returns the time since the epoch, in seconds and in centiseconds.
+---Returns the time since the Unix epoch, in seconds and in centiseconds.
 ---@return integer seconds
 ---@return integer centiseconds
 function ltask.now() end
 
----Returns the time since the epoch (G1).
+---Returns the time since the Unix epoch (G1).
 ---@return integer centiseconds
 function ltask.walltime() end
 
@@ -315,20 +315,19 @@ function ltask.timer_sleep(milliseconds) end
 -- Log, memory, and inspection
 
 ---Adds an entry to the log.
----@param pointer lightuserdata the result of `pack(level, …)`; the log owns it afterwards
+---@param pointer lightuserdata the result of `pack(level, …)`; the log takes ownership of it
 ---@param size integer
 function ltask.pushlog(pointer, size) end
 
 ---Takes the oldest entry of the log, for a logger.
----@return integer? centiseconds since the epoch; nothing if the log is empty
+---@return integer? centiseconds since the Unix epoch; nothing if the log is empty
 ---@return ltask.Address id the service that wrote the entry
 ---@return lightuserdata pointer for `unpack_remove`; the caller owns it
 ---@return integer size
 function ltask.poplog() end
 
----Returns a C function that writes to the log from any thread:
----`void f(void *log, uint32_t id, void *data, size_t size)`. `data` is a packed block that `malloc` has allocated; the
----log owns it afterwards.
+---Returns a C function that writes to the log from any thread: `void f(void *log, uint32_t id, void *data, size_t
+---size)`. `data` is a packed block that `malloc` has allocated; the log takes ownership of it.
 ---@return lightuserdata f
 ---@return lightuserdata log
 function ltask.get_pushlog() end
@@ -369,7 +368,7 @@ function ltask.pack(...) end
 ---@return any ...
 function ltask.unpack(pointer, size) end
 
----Unpacks values and frees them, even if it raises.
+---Unpacks values and frees the block, even if the call raises.
 ---@param pointer lightuserdata?
 ---@param size integer?
 ---@return any ...
@@ -387,7 +386,7 @@ function ltask.remove(pointer, size) end
 ---@param to ltask.Address
 ---@param session integer 0: no answer is expected
 ---@param type integer 0 to 254, as in `ltask.PostedMessage`
----@param pointer? lightuserdata the message owns it afterwards
+---@param pointer? lightuserdata the message takes ownership of it
 ---@param size? integer
 function ltask.send_message(to, session, type, pointer, size) end
 
@@ -401,7 +400,7 @@ function ltask.message_receipt() end
 ---@param to ltask.Address
 ---@param session integer
 ---@param type integer 0 to 254
----@param pointer? lightuserdata the message owns it afterwards, unless it is returned
+---@param pointer? lightuserdata the message takes ownership of it, unless it is returned
 ---@param size? integer
 ---@return integer kind as for `message_receipt`
 ---@return lightuserdata? pointer

@@ -1,9 +1,9 @@
 ---@meta ltask.root
 -- Definitions of `ltask.root` for the Lua language server. docs/build.lua generates docs/api/ltask.root.md from them.
 
----Calls that only root may make, for authors of root services. In any other service, `require` of this module raises.
----The schedule message NEW (`ltask.send_message(0, 0, 0)`) returns a new number; DEL (`ltask.send_message(0, id, 1)`)
----frees it.
+---Functions that only root may call, for authors of root services. In any other service, `require` of this module
+---raises. The schedule message NEW (`ltask.send_message(0, 0, 0)`) returns a new number; DEL (`ltask.send_message(0,
+---id, 1)`) frees it.
 ---@class ltask.root
 local root = {}
 

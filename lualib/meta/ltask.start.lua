@@ -13,9 +13,10 @@ local start = {}
 ---@return integer code the exit code
 function start.start(config) end
 
----The table of a system. It has the fields of both generations and, as in G1, may have the fields of `core` itself.
----`bootstrap` is `{ "main", args… }`, one service (G1); a list of services, which are started in that order; or a table
----of services by name, which are started in the order of their names (G2). Unknown fields and wrong types raise.
+---The table of a system. It has the fields of both generations (G1 and G2, see `ltask`) and, as in G1, may have the
+---fields of `core` itself. `bootstrap` is `{ "main", args… }`, one service (G1); a list of services, which are started
+---in that order; or a table of services by name, which are started in the order of their names (G2). Unknown fields and
+---wrong types raise.
 ---@class ltask.Config : ltask.CoreConfig
 ---@field bootstrap string|ltask.ServiceEntry|ltask.ServiceEntry[]|table<string, table|true> the first services
 ---@field service_path? string path on which services are found: templates with `?`; default `"./?.lua"`
@@ -37,7 +38,7 @@ function start.start(config) end
 ---@class ltask.ServiceEntry
 ---@field name string the file, found by `service_path`
 ---@field args? table the arguments of the file
----@field unique? boolean whether it is the unique service with its name, which does not keep the system running
+---@field unique? boolean whether the service is unique; a unique service does not keep the system running
 ---@field worker_id? integer the worker to which the service is bound, from 0; default: any
 ---@field label? string label in statistics and in the log; default `name`
 ---@field source? string Lua code instead of a file

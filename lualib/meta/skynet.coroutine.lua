@@ -2,7 +2,7 @@
 -- Definitions of `skynet.coroutine` for the Lua language server. docs/build.lua generates docs/api/skynet.coroutine.md
 -- from them.
 
----Coroutines that may wait in skynet functions. On this scheduler all coroutines may do so; this module provides the
+---Coroutines that can wait in skynet functions. On this scheduler, all coroutines can do so; this module provides the
 ---names and statuses of skynet.
 ---@class skynet.coroutine
 local library = {}
@@ -12,7 +12,7 @@ local library = {}
 ---@return thread co
 function library.create(f) end
 
----Starts or continues a coroutine, as `coroutine.resume` does. If it waits, the caller waits as well.
+---Starts or continues a coroutine, as `coroutine.resume` does. If the coroutine waits, the caller waits as well.
 ---@param co thread
 ---@param ... any
 ---@return boolean ok

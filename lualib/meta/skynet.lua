@@ -66,7 +66,7 @@ function skynet.abort() end
 
 ---Creates a service and waits until its start function has returned. Raises if the start function raises, or if there
 ---is no such file.
----@param name string a file of the service path; a dot means a folder
+---@param name string a file of the service path; a dot separates folders
 ---@param ... any the arguments of the file; they keep their types
 ---@return integer addr
 function skynet.newservice(name, ...) end
@@ -87,12 +87,13 @@ function skynet.queryservice(name) end
 ---@return integer? addr nil if no service has the name
 function skynet.localname(name) end
 
----Gives a service a name until it ends. Raises if another service has the name, or there is no such service.
+---Gives a service a name, which it keeps until it ends. Raises if another service has the name, or there is no such
+---service.
 ---@param name string may begin with a dot; not a number
 ---@param addr skynet.Address
 function skynet.name(name, addr) end
 
----Gives this service a name until it ends. Raises if another service has the name.
+---Gives this service a name, which it keeps until it ends. Raises if another service has the name.
 ---@param name string may begin with a dot; not a number
 function skynet.register(name) end
 
@@ -102,7 +103,7 @@ function skynet.self() end
 
 ---Formats an address.
 ---@param addr skynet.Address
----@return string text a number as `":%08x"`
+---@return string text `":%08x"` for an integer; otherwise the result of `tostring`
 function skynet.address(addr) end
 
 ---Returns a value of the configuration, or a value that `setenv` has set.
@@ -110,7 +111,7 @@ function skynet.address(addr) end
 ---@return string? value
 function skynet.getenv(key) end
 
----Sets a value for all services. Raises if the key has a value.
+---Sets a value for all services. Raises if the key already has a value.
 ---@param key string
 ---@param value any converted to a string
 function skynet.setenv(key, value) end
@@ -178,7 +179,7 @@ function skynet.select(list, centiseconds) end
 ---Sends a request with a packed message and waits for the answer. Raises as `call` does.
 ---@param addr skynet.Address
 ---@param typename string|integer the protocol
----@param msg string|lightuserdata the message owns it afterwards
+---@param msg string|lightuserdata the message takes ownership of it
 ---@param sz? integer not for a string
 ---@return string msg for `unpack`
 ---@return integer sz
@@ -187,7 +188,7 @@ function skynet.rawcall(addr, typename, msg, sz) end
 ---Sends a packed message that gets no answer.
 ---@param addr skynet.Address
 ---@param typename string|integer the protocol
----@param msg string|lightuserdata the message owns it afterwards
+---@param msg string|lightuserdata the message takes ownership of it
 ---@param sz? integer not for a string
 ---@return boolean taken
 ---@return string? message
@@ -195,7 +196,7 @@ function skynet.rawsend(addr, typename, msg, sz) end
 
 ---Answers the request that this coroutine handles. Raises if the coroutine does not handle a request, or if the request
 ---has already been answered.
----@param msg? string|lightuserdata the result of `pack` or `packstring`; the answer owns it afterwards; nil: no values
+---@param msg? string|lightuserdata the result of `pack` or `packstring`, which the answer then owns; nil: no values
 ---@param sz? integer not for a string
 ---@return boolean taken false if no answer is expected, or the sender is dead
 function skynet.ret(msg, sz) end
@@ -299,7 +300,7 @@ function skynet.trace_timeout(on) end
 function skynet.task(what) end
 
 ---Returns the different tracebacks of the waiting coroutines.
----@return table<string, string> the tracebacks; the key of each contains the number of coroutines and their sessions
+---@return table<string, string> tracebacks each key contains the number of coroutines and their sessions
 function skynet.uniqtask() end
 
 ---Closes a coroutine of this service. If it handles a request, the sender receives an error.
@@ -351,19 +352,19 @@ function skynet.info_func(f) end
 
 -- Time, log, traces
 
----Returns the time since the process began.
+---Returns the time since `starttime`.
 ---@return integer centiseconds
 function skynet.now() end
 
----Returns the time at which the process began.
----@return integer seconds since the epoch
+---Returns the time at which the process began, rounded down to seconds.
+---@return integer seconds since the Unix epoch
 function skynet.starttime() end
 
----Returns the time.
----@return number seconds since the epoch, with centiseconds
+---Returns the current time.
+---@return number seconds since the Unix epoch, with a resolution of one centisecond
 function skynet.time() end
 
----Reads a monotonic clock (clock_gettime(2)).
+---Reads a monotonic clock (clock_gettime(2)). Only the difference between two readings is meaningful.
 ---@return integer nanoseconds
 function skynet.hpc() end
 
@@ -385,7 +386,7 @@ function skynet.trace(info) end
 function skynet.traceproto(typename, flag) end
 
 ---Returns the tag with which this coroutine is traced.
----@return string? tag
+---@return string? tag nil if the coroutine is not traced
 function skynet.tracetag() end
 
 return skynet

@@ -14,7 +14,8 @@ local start = {}
 ---@return integer code the exit code
 function start.start(config) end
 
----The configuration of a system. `skynet.getenv` returns these fields, and any other field.
+---The configuration of a system. `skynet.getenv` returns the value of any field, including fields not listed here,
+---except for tables and `logger`.
 ---@class skynet.Config
 ---@field start? string the first service; default `"main"`
 ---@field args? any[] the arguments of its file
