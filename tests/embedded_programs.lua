@@ -198,7 +198,7 @@ local function collect(source, line_of, list)
   end
 end
 
--- Adds the names that a program defines at its top level: in lines that have the indentation of its first line.
+-- Adds the names that a program defines at its top level: in lines that are indented like its first line.
 local function add_definitions(source, names)
   local indent = source:match "^\n*( *)"
   for line in source:gmatch "[^\n]+" do

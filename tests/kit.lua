@@ -145,7 +145,7 @@ local function read_file(path)
   return s
 end
 
---- Returns the open descriptors as a table { [number] = true }, and their number; nil without /proc.
+--- Returns the open descriptors as a table { [number] = true }, and their number; or nil if there is no /proc.
 function kit.descriptors()
   local size = tonumber((read_file "/proc/self/status" or ""):match "FDSize:%s*(%d+)")
   if not size then return nil end
@@ -212,9 +212,9 @@ local function report(name, problem)
   io.stdout:flush()
 end
 
---- Runs one test at once. `name` states the behaviour. `opts.leaks = true`: the test may leave descriptors open
--- (the library opens some once per process). `opts.resident = true`: the test compares resident memory with a bound,
--- which is meaningless under AddressSanitizer; the test is skipped there and its name is printed.
+--- Runs a test immediately. `name` states the behaviour. `opts.leaks = true`: the test may leave descriptors open (the
+-- library opens some once per process). `opts.resident = true`: the test compares resident memory with a bound, which
+-- is meaningless under AddressSanitizer; the test is skipped there and its name is printed.
 function kit.test(name, f, opts)
   if opts and opts.resident and os.getenv "LIO_TEST_SANITIZER" then
     print("left out under AddressSanitizer: " .. name)

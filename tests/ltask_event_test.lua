@@ -174,7 +174,7 @@ kit.test("an exclusive service blocks only when it has handled every message of 
   out = { "3000" },
 })
 
-kit.test("a service that blocks in its event wait can quit, be killed, and exist when the system ends", {
+kit.test("a service that blocks in its event wait can quit, be killed, and be ended with the system", {
   services = { blocker = blocker },
   main = [[
     local a, b = ltask.spawn "blocker", ltask.spawn "blocker"

@@ -14,7 +14,7 @@ local net = require "lio.net"
 local web = require "lio.webserver"
 local http_client = require "lio.http.client"
 
--- Modules that only the library's files call. The files of services are internal too.
+-- Modules that only the library's own files use. The files of services are internal too.
 local INTERNAL <const> = {}
 for name in ([[ lio.serve
   lio.stream lio.http lio.shared_writer lio.resolver lio.task.core lio.task_list lio.service ltask.core

@@ -211,7 +211,7 @@ t.test("a server keeps its routes after the __gc of the routes was called", func
   t.raises("lio.http.routes expected", routes.add, routes, "GET", "/")
 end)
 
-t.test("a field that cannot be sent does not change the answer", function()
+t.test("a field that cannot be sent does not change the response", function()
   local server, close_all, far = reentry.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
   reentry.serve(server, function(req)
     t.is_nil(http.request.add_field(req, "Good", "1"))

@@ -217,7 +217,7 @@ local function start_busy()
   return child, port, dir
 end
 
--- Waits until the handler prints "busy `n`". Then the process has received the signals that were sent before.
+-- Waits until the handler prints "busy `n`". By then, the process has received the signals that were sent before.
 local function until_busy(child, dir, n)
   t.write(dir .. "/busy " .. n, "")
   t.eq(child:line(), "busy " .. n)

@@ -202,8 +202,8 @@ function M.kinds()
   return names
 end
 
--- Calls `visit(name, make, methods)` for each kind that has a maker. `methods` has the kind's methods and metamethods
--- in C by name.
+-- Calls `visit(name, make, methods)` for each kind that has a maker. `methods` maps names to the kind's methods and
+-- metamethods that are C functions.
 function M.each(visit)
   for _, name in ipairs(M.kinds()) do
     local make = M.makers[name]

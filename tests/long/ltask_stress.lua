@@ -175,7 +175,7 @@ local function read_answered(ledger, dir, who)
   end
 end
 
--- Checks the result `letter` of the request `id`: whether it agrees with the executed requests.
+-- Checks that the result `letter` of the request `id` is consistent with the executed requests.
 local function judge(ledger, id, what, letter, more)
   local ran = ledger.ran[id]
   if letter == "s" and not ran and ledger.rests[more] then

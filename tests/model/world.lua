@@ -277,7 +277,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Scopes
 
---- Returns an open scope. The scopes of all, race and timeout have no `id`.
+--- Returns an open scope. The scopes of `all`, `race` and `timeout` have no `id`.
 function World:scope(id)
   local scope = { id = id, children = {}, members = {}, waiters = {} }
   if id then self.scopes[id] = scope end

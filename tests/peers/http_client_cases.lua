@@ -65,7 +65,7 @@ case("Node: long bodies by length, in chunks, and echoed while they are sent", f
   t.ok(http:post(node .. "/echo", { body = text }).body == text)
 end)
 
-case("Node: trailers, interim answers, codings, an early refusal, a destroyed socket", function(http)
+case("Node: trailers, interim responses, codings, an early refusal, a destroyed socket", function(http)
   local res = http:get(node .. "/trailers")
   t.eq({ res.body, res.trailers }, { "abc", { ["x-sum"] = "3" } })
   t.eq(http:get(node .. "/early").body, "hinted")

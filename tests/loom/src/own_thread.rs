@@ -173,7 +173,7 @@ fn a_wake_between_messages_hides_no_message() {
     });
 }
 
-/// A wake while the service reads a burst of messages ends its next wait.
+/// If the service is woken while it reads a burst of messages, its next wait ends at once.
 #[test]
 fn a_wake_is_not_lost_while_its_service_reads() {
     check(3, || {
