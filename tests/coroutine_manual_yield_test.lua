@@ -8,8 +8,8 @@ local kit = require "tests.kit.coroutine_places"
 local behaviour <const>, guard <const> = kit.behaviour, kit.guard
 local pack <const> = table.pack
 
--- Runs `f(...)` as a coroutine until it returns, and resumes it with 1, 2, … Returns a list of the yielded values,
--- followed by the values that `f` returns. If `f` fails, raises its error.
+-- Runs `f(...)` as a coroutine until it returns, and resumes it with 1, 2, … Returns a list of the first value of each
+-- yield, followed by the values that `f` returns. If `f` fails, raises its error.
 local function run_through(c, f, ...)
   local yielded, co = {}, c.create(f)
   local got = pack(c.resume(co, ...))

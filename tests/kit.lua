@@ -260,7 +260,7 @@ function kit.tmp()
   local p = assert(io.popen "mktemp -d")
   local path = p:read "l"
   p:close()
-  folders[#folders + 1] = assert(path, "mktemp -d made no folder")
+  folders[#folders + 1] = assert(path, "mktemp -d created no folder")
   return path
 end
 

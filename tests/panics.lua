@@ -6,8 +6,8 @@ local t = require "tests.kit"
 require "lio"
 local panics = require "lio.panics"
 
--- Requests that the next bound function panics, and calls `f`. If `f` was this function, returns the panic's message;
--- otherwise returns nil and the first two results of pcall.
+-- Makes the next bound function panic, and calls `f`. If `f` was this function, returns the panic's message; otherwise
+-- returns nil and the first two results of pcall.
 local function broken(f, ...)
   panics.after(1)
   local done, message = pcall(f, ...)

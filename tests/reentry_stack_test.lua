@@ -104,7 +104,7 @@ t.test("a table that a finalizer removes while the table is filled causes an err
   boot.remove(pointer, size)
 end)
 
--- Calls `f(dispatcher, server)` for a new server that has got `requests` and has callbacks.
+-- Calls `f(dispatcher, server)` for a new server that has received `requests` and has callbacks.
 local function with_dispatcher(requests, f)
   local server, close = reentry.server(http.routes(), requests)
   reentry.set_callbacks(server, function(req, res) return tostring(req), tostring(res) end)

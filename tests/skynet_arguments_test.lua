@@ -2,7 +2,7 @@
 -- A call must either succeed, or raise an error that contains the line of the call and the function's name as written
 -- in the call.
 --
--- The list does not contain `call`, `send`, `rawcall`, `rawsend`, `ret`, `tostring`, `trash` and `wait`. They run for
+-- The list does not contain `call`, `send`, `rawcall`, `rawsend`, `ret`, `tostring`, `trash` or `wait`. They run for
 -- each message, and native code checks their arguments; its errors contain a position in the library.
 --
 -- A service compiles each call from a string, so that Lua can find the function's name for the error message, and runs

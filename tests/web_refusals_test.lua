@@ -15,7 +15,8 @@ local function app_of_bodies(opts)
   return app
 end
 
--- Checks each of `cases`: { the bytes of a request, the expected status }. A request after it must not be answered.
+-- Checks each of `cases`: { the bytes of a request, the expected status }. Each is followed by a request that must not
+-- be answered.
 local function refuses(cases, opts)
   http.with(app_of_bodies(opts), function(open)
     for _, case in ipairs(cases) do

@@ -119,7 +119,7 @@ end
 
 -- Starts a server, requests "/talk" and sends a signal (default: SIGTERM). When the server is stopping, calls
 -- `f(child, asker, say)`: `asker` is the connection of the request, and `say(line)` sends a line to the handler and
--- returns its answer.
+-- returns its reply, or nil for the line "end".
 local function while_it_stops(f, signal)
   loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))

@@ -89,7 +89,7 @@ kit.test("the response to HEAD has the file's length and no body", spec, functio
   end)
 end)
 
--- Returns the number of descriptors that a system has open for the file `name`, a pattern.
+-- Returns the number of descriptors that a system has open for files whose path matches the pattern `name`.
 local function open_files(s, name)
   local path = ("/proc/%d/task/../fd"):format(s.child.pid)
   local r = t.run("p=$(pgrep -P " .. s.child.pid .. "); ls -l /proc/$p/fd " .. path .. " 2>&1")

@@ -182,8 +182,8 @@ function host.new(generation)
     return last
   end
 
-  -- `system.kill(id)` removes a service, and answers all its requests with errors. Returns false if there is no such
-  -- service.
+  -- `system.kill(id)` removes a service, and answers all requests that it has received with errors. Returns false if
+  -- there is no such service.
   function system.kill(id)
     local service = services[id]
     if not service then return false end
