@@ -179,7 +179,7 @@ kit.test("a service that blocks in its event wait can quit, be killed, and be en
   main = [[
     local a, b = ltask.spawn "blocker", ltask.spawn "blocker"
     local c = ltask.spawn "blocker"
-    -- Each service has waited once.
+    -- After these calls, each service has waited once.
     for _, id in ipairs { a, b, c } do ltask.call(id, "ping") end
     pcall(ltask.call, a, "stop")
     while pcall(ltask.call, a, "ping") do ltask.sleep(0) end

@@ -101,9 +101,9 @@ t.test("a connection that a finalizer closes while its request is passed to the 
     "GET / HTTP/1.1\r\nHost: a\r\nX: " .. value .. "\r\n\r\n")
   local ballast, field
   with_finalizer(function()
-    -- Wait until the server is handling the request.
+    -- Close the server only after it has taken the request.
     if server:work_count() == 0 then server:close() end
-    -- Use the freed memory again.
+    -- Reuse the freed memory.
     ballast = ("z"):rep(200000)
   end, reentry.serve, server, function(req)
     field = req:field "x"

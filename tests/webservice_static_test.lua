@@ -54,7 +54,7 @@ kit.test("no path leads out of its folder", spec, function(s)
 end)
 
 -- Regression: the part of the path after a NUL determined the type of the file that the part before the NUL named.
-kit.test("a path with a NUL is refused, and selects no type", spec, function(s)
+kit.test("a path with a NUL is refused, and does not determine a type", spec, function(s)
   for _, target in ipairs { "/app.js%00.html", "/app.js%00", "/sub/x.txt%00/../../app.js" } do
     local r = s:request("GET", target)
     t.ok(r.status == 400 or r.status == 404, target .. " " .. r.status)

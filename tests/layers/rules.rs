@@ -46,7 +46,7 @@ pub const UNSAFE: &[(&str, &str)] = &[
 const BLOCKS: usize = 150;
 
 /// The maximum number of code lines of `src/`, without tests, comments and blank lines; and the maximum number of lines
-/// of one file.
+/// of one file, without tests.
 const CODE_LINES: usize = 30_000;
 const FILE_LINES: usize = 500;
 

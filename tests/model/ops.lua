@@ -64,8 +64,8 @@ local function watch(w, list, fire)
 end
 
 -- Waits until a thread in `list` ends, and calls `finish(ok, value)`. If threads in the list have already ended, calls
--- it at once for the first of them. A woken thread takes the result when it runs. `off` is called when the wait is
--- cancelled.
+-- `finish` at once for the first of them. A woken thread takes the result when it runs. `off` is called when the wait
+-- is cancelled.
 local function wait_for(w, th, list, finish, off)
   for _, one in ipairs(list) do
     if one.ended then return finish(w:take(one)) end

@@ -252,7 +252,7 @@ end
 
 function acts.collect() collectgarbage() end
 
---- Does an action of the driver.
+--- Performs an action of the driver.
 function real.act(action)
   acts[action.act](action)
 end

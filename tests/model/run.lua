@@ -103,7 +103,8 @@ local function difference(w)
   end
 end
 
--- Compares the status of every thread and coroutine, and the number of tasks.
+-- Compares the status of every thread and coroutine, and the number of tasks. Returns a description of the first
+-- difference, or nil.
 local function compare_states(w, tasks)
   local living = 0
   for id, th in pairs(w.threads) do
