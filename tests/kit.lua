@@ -22,7 +22,7 @@ local root = absolute(debug.getinfo(1, "S").source:match "^@(.*)tests/kit%.lua$"
 --- The folder of the repository: an absolute path that ends with a slash.
 kit.root = root
 
--- run.sh sets LIO_HOST and the search paths. If a suite is run by hand, they are set here.
+-- run.sh sets LIO_HOST and the search paths. If a suite is run by hand, the search paths are set here.
 if not os.getenv "LIO_HOST" then
   package.path = root .. "?.lua;" .. package.path
   package.cpath = root .. (_VERSION == "Lua 5.5" and "build/lua5.5/?.so;" or "build/?.so;") .. package.cpath

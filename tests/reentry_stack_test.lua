@@ -13,7 +13,7 @@ local lio = require "lio"
 
 local types = { [0] = "number", [""] = "string", [print] = "function", [false] = "boolean" }
 
--- Returns the metatables that the types of Lua share, by type; the key for nil is `none`.
+-- Returns a table that maps each type of Lua to the metatable that its values share; the key for nil is `none`.
 local function metatables()
   local found = { none = debug.getmetatable(nil), thread = debug.getmetatable(coroutine.running()) }
   for value, name in pairs(types) do found[name] = debug.getmetatable(value) end

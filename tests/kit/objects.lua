@@ -35,8 +35,8 @@ local function folder()
   return dir
 end
 
--- The makers, by the name of the kind. A maker returns a new object and, if the object needs other objects, a function
--- that closes them.
+-- A table that maps the name of each kind to its maker. A maker returns a new object and, if the object needs other
+-- objects, a function that closes them.
 M.makers = {
   ["lio.compress.encoder"] = function() return compress.encoder "gzip" end,
   ["lio.compress.decoder"] = function()

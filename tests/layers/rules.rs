@@ -207,7 +207,7 @@ fn arguments(file: &File) -> Vec<String> {
     found
 }
 
-/// Finds arguments that another block has as well, or that only refer to the argument of another block.
+/// Finds arguments that are repeated at another block, or that only refer to the argument of another block.
 fn repeated_arguments(files: &Files) -> Vec<String> {
     let count = |folder: &str| {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();

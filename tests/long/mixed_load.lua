@@ -195,7 +195,8 @@ local function settled(pid)
   return before
 end
 
--- Returns the maximum of the field `key` in a part of `samples`; `from` and `to` are fractions of the whole time.
+-- Returns the maximum of the field `key` in a part of `samples`; `from` and `to` are fractions of the duration of the
+-- run.
 local function most(samples, key, from, to)
   local found = 0
   for i = math.ceil(#samples * from) + 1, math.floor(#samples * to) do found = math.max(found, samples[i][key]) end

@@ -1,5 +1,5 @@
 -- The commands of the model's threads, one function each: `op(world, thread, command)`. Called by
--- tests/model/world.lua; tests/model/real.lua has the real commands under the same names.
+-- tests/model/world.lua; tests/model/real.lua contains the real commands under the same names.
 -- Invariant: an operation ends its thread, blocks it, or leaves it to take its next command.
 
 local ops = {}
