@@ -1,5 +1,5 @@
 -- Calls every public function without arguments, and with each invalid value in each position. A call must either
--- succeed, or raise an error that has the line of the call and names the function as the call does.
+-- succeed, or raise an error that contains the line of the call and the function's name as written in the call.
 --
 -- Each call is compiled from a string, so that Lua can find the function's name for the error message. The objects that
 -- a call uses are created for this call.
@@ -326,8 +326,8 @@ local DRIVERS <const> = {}
 for name in ([[
   net.new net.step net.use
   loop.attach loop.describe thread.describe lio.waker loop.own ]]):gmatch "%S+" do
-  -- options_test tests `net.new` and `net.use`, which change the calls of this VM. selector_wait tests `lio.waker`. The
-  -- service library alone calls `loop.own`.
+  -- options_test tests `net.new`, and `net.use`, which replaces the functions of the module in this VM. selector_wait
+  -- tests `lio.waker`. Only the service library calls `loop.own`.
   DRIVERS[name] = true
 end
 

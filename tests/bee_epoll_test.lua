@@ -88,7 +88,7 @@ t.test("wait returns udata of every type unchanged", function()
   a:close() b:close()
 end)
 
-t.test("an event reports that a connection arrives, is writable, has data, and has ended", function()
+t.test("events report a new connection, a writable socket, data, and the end of a stream", function()
   local e <close> = epoll.create(16)
   local listener <close> = socket.create "tcp"
   t.eq({ listener:bind("127.0.0.1", 0) }, { true })
@@ -115,7 +115,7 @@ t.test("an event reports that a connection arrives, is writable, has data, and h
   t.eq({ e:event_del(client) }, { true })
 end)
 
-t.test("no event is lost with max_events of 1", function()
+t.test("no event is lost if max_events is 1", function()
   local e <close> = epoll.create(1)
   local ends, seen = {}, {}
   for i = 1, 5 do
@@ -136,7 +136,7 @@ t.test("no event is lost with max_events of 1", function()
   for _, it in ipairs(ends) do it[1]:close() it[2]:close() end
 end)
 
--- In bee.lua, a signal made the wait raise an error.
+-- bee.lua: a signal makes the wait raise an error.
 t.test("a signal during a wait does not end the wait", function()
   local watcher = signal.open("SIGCHLD", "SIGUSR1")
   local e <close> = epoll.create(16)

@@ -1,7 +1,7 @@
--- A network service in the style of bee.lua. Its udata are callbacks, its tasks request the events that they wait for
--- with event_mod, and its accept callback closes the listener if accept returns no connection. It uses only the calls
--- socket, option, bind, listen, accept, recv, send, close, event_add, event_mod, event_del and wait(). The suite shows
--- that such programs run unchanged on bee.select and bee.socket.
+-- A network service in the style of bee.lua. Its udata are callbacks, its tasks call event_mod to request the events
+-- that they wait for, and its accept callback closes the listener if accept returns no connection. It uses only the
+-- calls socket, option, bind, listen, accept, recv, send, close, event_add, event_mod, event_del and wait(). The suite
+-- shows that such programs run unchanged on bee.select and bee.socket.
 
 local t = require "tests.kit"
 require "lio" -- makes the bee modules loadable in a stock Lua

@@ -11,7 +11,7 @@ local function script(path, ...)
   return table.concat({ t.lio(), t.quote(bench .. path), ... }, " ")
 end
 
--- Runs a program. Returns the results that it prints, by name.
+-- Runs a program. Returns a table that maps the names of the printed results to their values.
 local function figures(command)
   local result = t.run(command)
   t.eq(result.code, 0, command .. ": " .. result.err)

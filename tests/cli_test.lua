@@ -7,7 +7,7 @@ local t = require "tests.kit"
 local bin = t.bin()
 local lio = t.quote(bin)
 
---- Runs the executable with these shell words and this standard input.
+--- Runs the executable with the shell words `words` and the standard input `stdin`.
 local function run(words, stdin)
   return t.run(lio .. " " .. words, stdin)
 end

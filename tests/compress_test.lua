@@ -1,4 +1,4 @@
--- `lio.compress`: encoders and decoders, also against gzip(1).
+-- `lio.compress`: encoders and decoders, compared with each other and with gzip(1).
 
 local t = require "tests.kit"
 local compress = require "lio.compress"

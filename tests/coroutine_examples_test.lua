@@ -36,7 +36,7 @@ t.test("paragraphs answers each paragraph when the paragraph ends, while clients
 end)
 
 -- Answers `/now` with a page and `/wrong` with text that is not HTTP, and closes the connection on `/gone`. For other
--- paths it reads until the client closes.
+-- paths it sends nothing, and waits until the client closes.
 local SERVER <const> = [[
   local net = require "lio.net"
   require("lio.loop").run(function()

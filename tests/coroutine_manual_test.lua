@@ -1,6 +1,6 @@
 -- Lua's manual, 2.6 and 6.2, as a list of behaviours: create, resume, yield, wrap, status, running, isyieldable.
--- coroutine_manual_close_test tests close and errors, coroutine_manual_yield_test where a coroutine can yield. Each
--- behaviour is tested in all places of tests/kit/coroutine_places.lua, which include the stock library.
+-- coroutine_manual_close_test tests close and errors; coroutine_manual_yield_test tests where a coroutine can yield.
+-- Each behaviour is tested in all places of tests/kit/coroutine_places.lua, which include the stock library.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.coroutine_places"

@@ -8,8 +8,8 @@ local kit = require "tests.kit.coroutine_places"
 local behaviour <const>, guard <const> = kit.behaviour, kit.guard
 local pack <const> = table.pack
 
--- Runs `f(...)` as a coroutine until it returns, and resumes it with 1, 2, … Returns a list of the yielded values,
--- followed by the values that `f` returns. If `f` fails, raises its error.
+-- Runs `f(...)` as a coroutine until it returns, and resumes it with 1, 2, … Returns a list of the first value of each
+-- yield, followed by the values that `f` returns. If `f` fails, raises its error.
 local function run_through(c, f, ...)
   local yielded, co = {}, c.create(f)
   local got = pack(c.resume(co, ...))
@@ -64,7 +64,7 @@ behaviour("after a yield inside xpcall, the handler still gets the stack of the 
   t.ok(trace:find("culprit", 1, true), trace)
 end)
 
-behaviour("pcall and xpcall may call yield itself", function(c)
+behaviour("pcall and xpcall may call yield directly", function(c)
   local yielded, a, b, d, e = run_through(c, function()
     local ok, x = pcall(c.yield, "a")
     return ok, x, xpcall(c.yield, debug.traceback, "b")
@@ -356,7 +356,7 @@ behaviour("the collector keeps the values of a suspended coroutine", function(c)
   t.eq(pack(c.resume(co, { "c" })), { true, { { "a" }, ("b"):rep(50) }, { { "c" }, n = 1 }, n = 3 })
 end)
 
--- Reports whether nesting that was too deep caused `err`. The limit that is reached first depends on the place.
+-- Reports whether excessive nesting caused `err`. The limit that is reached first depends on the place.
 local function is_too_deep(err)
   return tostring(err):find "stack overflow" or tostring(err):find "coroutines are resuming each other"
 end

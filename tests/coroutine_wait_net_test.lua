@@ -1,5 +1,5 @@
 -- Coroutines of lio.coroutine that wait for sockets and timers: generators that read a connection, and what happens to
--- sockets, timers and name lookups when coroutines are closed, killed or late.
+-- sockets, timers and name lookups when coroutines are closed or killed, or exceed a time limit.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"

@@ -185,7 +185,7 @@ end)
 if coroutine.resume == c.resume then return t.finish() end
 
 -- ---------------------------------------------------------------------------------------------
--- The stock library beside lio.coroutine.
+-- Use of the stock library together with lio.coroutine.
 
 netkit.test("a coroutine of lio.coroutine cannot wait while a plain resume runs it", function()
   local co = c.create(function()

@@ -3,9 +3,9 @@
 --
 --   lua tests/embedded_programs.lua [FILE …]     all Lua files of tests/ by default; exits with 1 if it finds something
 --
--- A string is a program if it compiles as Lua and has a keyword. Strings joined by `..` are one program. A placeholder
--- replaces each other operand and each directive of string.format. A string that does not compile is not checked. A
--- program may use globals in capital letters.
+-- A string is a program if it compiles as Lua and contains a keyword. Strings joined by `..` are one program. A
+-- placeholder replaces each other operand and each directive of string.format. A string that does not compile is not
+-- checked. A program may use globals in capital letters.
 --
 -- Suites put some strings before other programs: constants (`local NAME = …`), and strings joined to an unknown
 -- operand. All programs of the file may use the names that these strings define at their top level. A comment in a
@@ -198,7 +198,7 @@ local function collect(source, line_of, list)
   end
 end
 
--- Adds the names that a program defines at its top level: in lines that have the indentation of its first line.
+-- Adds the names that a program defines at its top level: in lines that are indented like its first line.
 local function add_definitions(source, names)
   local indent = source:match "^\n*( *)"
   for line in source:gmatch "[^\n]+" do

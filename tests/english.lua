@@ -4,9 +4,9 @@
 --
 --   lua tests/english.lua [FILE …]     all tracked files by default; exits with 1 if it finds a phrase
 
--- The rules. Each has a phrase in lower case and what to write instead. Two further fields are optional: a pattern (the
--- phrase is allowed if the text after it matches), and true if the messages of the library may contain the phrase. A
--- phrase matches whole words; a word with a hyphen is one word.
+-- The rules. Each consists of a phrase in lower case and the text to write instead. Two further fields are optional: a
+-- pattern (the phrase is allowed if the text after it matches), and true if the messages of the library may contain the
+-- phrase. A phrase matches whole words; a word with a hyphen is one word.
 local RULES <const> = {
   { "nobody", "name the actor: 'no task', 'no client', …" },
   { "somebody", "name the actor: 'a task', 'a client', …" },

@@ -262,8 +262,8 @@ kit.test("the new connection of a repeated request replaces the one that the req
   while kit.read_request(c) do c:send(ok(tostring(number))) end
 end, function(http, url)
   t.eq(http:get(url).body, "1")
-  -- The first request loses the kept connection. The second request takes the place of this connection with connection
-  -- 2. The repeated request is granted connection 2, closes it, and opens connection 3 in its place.
+  -- The first request loses the kept connection. The second request opens connection 2 in place of that connection.
+  -- When the first request is repeated, it is granted connection 2, closes it, and opens connection 3 instead.
   local first, second = netkit.promise(http.get, http, url), netkit.promise(http.get, http, url)
   t.eq({ second().body, first().body }, { "2", "3" })
   t.eq(http:counts(), { open = 1, idle = 1, opened = 3, reused = 1 })

@@ -1,5 +1,5 @@
--- lio.http.client: responses that a server sends as scripted bytes. Well-formed responses are read, doubtful ones are
--- errors.
+-- lio.http.client: responses that a server sends as scripted bytes. Well-formed responses are accepted; malformed and
+-- ambiguous responses are errors.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.scripted_server"

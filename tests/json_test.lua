@@ -4,7 +4,7 @@
 local t = require "tests.kit"
 local json = require "lio.json"
 
--- The deepest nesting of tables that encode and decode accept.
+-- The maximum depth of nested tables that encode and decode accept.
 local DEPTH <const> = 127
 
 local function nested(depth)

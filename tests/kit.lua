@@ -22,7 +22,7 @@ local root = absolute(debug.getinfo(1, "S").source:match "^@(.*)tests/kit%.lua$"
 --- The folder of the repository: an absolute path that ends with a slash.
 kit.root = root
 
--- run.sh sets LIO_HOST and the search paths. If a suite is run by hand, they are set here.
+-- run.sh sets LIO_HOST and the search paths. If a suite is run by hand, the search paths are set here.
 if not os.getenv "LIO_HOST" then
   package.path = root .. "?.lua;" .. package.path
   package.cpath = root .. (_VERSION == "Lua 5.5" and "build/lua5.5/?.so;" or "build/?.so;") .. package.cpath
@@ -145,7 +145,7 @@ local function read_file(path)
   return s
 end
 
---- Returns the open descriptors as a table { [number] = true }, and their number; nil without /proc.
+--- Returns the open descriptors as a table { [number] = true }, and their number; or nil if there is no /proc.
 function kit.descriptors()
   local size = tonumber((read_file "/proc/self/status" or ""):match "FDSize:%s*(%d+)")
   if not size then return nil end
@@ -212,9 +212,9 @@ local function report(name, problem)
   io.stdout:flush()
 end
 
---- Runs one test at once. `name` states the behaviour. `opts.leaks = true`: the test may leave descriptors open
--- (the library opens some once per process). `opts.resident = true`: the test compares resident memory with a bound,
--- which is meaningless under AddressSanitizer; the test is skipped there and its name is printed.
+--- Runs a test immediately. `name` states the behaviour. `opts.leaks = true`: the test may leave descriptors open (the
+-- library opens some once per process). `opts.resident = true`: the test compares resident memory with a bound, which
+-- is meaningless under AddressSanitizer; the test is skipped there and its name is printed.
 function kit.test(name, f, opts)
   if opts and opts.resident and os.getenv "LIO_TEST_SANITIZER" then
     print("left out under AddressSanitizer: " .. name)
@@ -260,7 +260,7 @@ function kit.tmp()
   local p = assert(io.popen "mktemp -d")
   local path = p:read "l"
   p:close()
-  folders[#folders + 1] = assert(path, "mktemp -d made no folder")
+  folders[#folders + 1] = assert(path, "mktemp -d created no folder")
   return path
 end
 

@@ -1,5 +1,5 @@
 -- Calls every public function of `ltask` without arguments, and with each invalid value in each position. A call must
--- either succeed, or raise an error that has the line of the call and names the function as the call does.
+-- either succeed, or raise an error that contains the line of the call and the function's name as written in the call.
 --
 -- A service compiles each call from a string, so that Lua can find the function's name for the error message, and runs
 -- the call in a separate task.

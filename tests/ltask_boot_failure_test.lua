@@ -85,7 +85,7 @@ t.test("if a boot fails, the started services call their quit handlers, and the 
     local path = %q .. "/?.lua"
     local ok, err = pcall(start, { service_path = path, bootstrap = { { name = "first" }, { name = "raises" } } })
     io.write(tostring(ok), " ", err:match "[^\n]*", "\n")
-    -- Another system starts in spite of the failure.
+    -- Another system can start despite the failure.
     io.write(start { service_path = path, bootstrap = { { name = "one", source = "" } } }, "\n")
   ]], dir), dir)
   t.eq(r.err, "")

@@ -318,10 +318,10 @@ kit.test("a VM that preinit creates runs on its own thread, and then becomes a s
   out = { "2\ttrue\ttrue" },
 })
 
--- Regression: `require "ltask.exclusive"` raised an error in a VM that preinit had created. The VM ended, so it could
--- not become a service.
+-- Regression: `require "ltask.exclusive"` raised an error in a VM that preinit had created. The error ended the VM, so
+-- the VM could not become a service.
 for _, thread in ipairs { "boot.new_thread(2)", "" } do
-  kit.test("preinit code may use ltask.exclusive, and its event descriptor stays when it becomes "
+  kit.test("preinit code may use ltask.exclusive, and its VM keeps the event descriptor when the VM becomes "
     .. (thread == "" and "an ordinary service" or "an exclusive service"), {
     root = [[
       raw.next()

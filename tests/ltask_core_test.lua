@@ -105,7 +105,7 @@ kit.test("a message to a full mailbox is returned with receipt BLOCK, and none i
     say(sum == accepted * (accepted + 1) // 2, count == accepted)
     os.remove(FLAG)
   ]],
-  -- The message that starts the service takes the first of the eight places.
+  -- The message that starts the service takes the first of the mailbox's eight places.
   out = { "accepted\t7\tthen\t3\ttrue", "again\t3\t99", "true\ttrue" },
 })
 

@@ -1,4 +1,4 @@
--- Services in an endless loop: killing such a service does not wait for it, and neither does the end of the system.
+-- Services in an endless loop: neither `kill` nor the end of the system waits for such a service to return.
 -- tests/ltask_watchdog_test.lua tests the reports of the watchdog.
 
 local t = require "tests.kit"
@@ -47,8 +47,8 @@ local polite <const> = [[
   return S
 ]]
 
--- Regression: at the end, root requested one service after another to quit, and waited for each without a limit. If a
--- service read no messages, the system did not end, and the quit handlers of other services did not run.
+-- Regression: at the end, root sent a quit request to one service after another, and waited for each without a limit.
+-- If a service read no messages, the system did not end, and the quit handlers of other services did not run.
 kit.test("with a service in an endless loop, the system ends within the grace and runs other quit handlers", {
   services = { looper = looper, polite = polite },
   config = { grace = 3 },

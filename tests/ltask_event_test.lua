@@ -174,12 +174,12 @@ kit.test("an exclusive service blocks only when it has handled every message of 
   out = { "3000" },
 })
 
-kit.test("a service that blocks in its event wait can quit, be killed, and exist when the system ends", {
+kit.test("a service that blocks in its event wait can quit, be killed, and be ended with the system", {
   services = { blocker = blocker },
   main = [[
     local a, b = ltask.spawn "blocker", ltask.spawn "blocker"
     local c = ltask.spawn "blocker"
-    -- Each service has waited once.
+    -- After these calls, each service has waited once.
     for _, id in ipairs { a, b, c } do ltask.call(id, "ping") end
     pcall(ltask.call, a, "stop")
     while pcall(ltask.call, a, "ping") do ltask.sleep(0) end

@@ -37,7 +37,7 @@ end)
 -- Starts `lio --service examples/NAME.lua 0 …`. Returns the child, and the port that the system has chosen. If SIGTERM
 -- does not end the child within 5 seconds, it is killed.
 local function start(name, ...)
-  -- Without --foreground, `timeout` would signal the process and then its group, which is the same process.
+  -- Without --foreground, `timeout` would signal the process and then its group, so each signal would arrive twice.
   local path = t.quote(t.root .. "examples/" .. name .. ".lua")
   local words = { "timeout --foreground -k 5 60", t.quote(t.bin()), "--service", path, "0", ... }
   return childkit.start(table.concat(words, " "))

@@ -116,9 +116,9 @@ local requests <const> = [[
 
 ]]
 
--- The program of an ordinary service that uses the I/O service `io`. It has an echo server and eight concurrent clients
--- that send more bytes than a socket accepts at once. Then it closes the listener during an accept, and connects to a
--- port without a listener.
+-- The program of an ordinary service that uses the I/O service `io`. It consists of an echo server and eight concurrent
+-- clients that send more bytes than a socket accepts at once. Then it closes the listener during an accept, and
+-- connects to a port without a listener.
 local use <const> = [[
   local function call(...) return ltask.call(io, ...) end
   local listener, port = call("listen", "127.0.0.1", 0)

@@ -93,7 +93,7 @@ kit.test("a service at its memory limit responds with errors, and continues", {
 })
 
 -- Regression: the code of `quit` was also loaded under the limit, so the service could not be ended, and the end of the
--- system took the whole `grace`.
+-- system took the whole grace period.
 kit.test("a service at its memory limit can be killed", {
   services = { limited = limited },
   main = [[

@@ -476,7 +476,7 @@ t.test("unpack of a string refuses pointers and functions at every position", fu
   t.raises("C function", function() unpack("\xcc" .. ("\x41"):rep(8)) end)
 end)
 
--- Returns the KiB that the call `f(...)` allocates in total.
+-- Returns the number of KiB that the call `f(...)` allocates in total.
 local function allocated(f, ...)
   collectgarbage()
   collectgarbage "stop"

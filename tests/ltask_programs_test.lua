@@ -68,7 +68,7 @@ local unique <const> = [[
   return S
 ]]
 
--- The part of the first service's source that both generations have.
+-- The part of the first service's source that is the same in both generations.
 local common <const> = [[
   local args = table.pack(...)
   say("begin", args.n, ...)

@@ -15,7 +15,8 @@ local main <const> = [[
 ]]
 
 -- Boots a system with the table that the string `config` contains, and with the files of `services` in the folder
--- `dir`. `entry` is a Lua expression for the boot function (default: `require 'ltask.start'`).
+-- `dir`. `entry` is a Lua expression for the boot function (default: `require 'ltask.start'`). Returns the table of
+-- t.run.
 local function boot(config, services, entry)
   local dir = kit.write { services = services or { main = main } }
   local r = kit.program(string.format("local dir = %q\nlocal config = %s\n%s(config)\n",

@@ -20,7 +20,7 @@ local busy <const> = nested .. [[
   return { never = function() local r = ltask.wait "never" return r end }
 ]]
 
--- Waits until the service `a` handles the request `never` of the third task. By then all three tasks wait.
+-- Waits until the service `a` handles the request `never` of the third task. By then all three tasks are waiting.
 local settled <const> = [[
   local function settled(a)
     while true do

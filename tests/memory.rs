@@ -1,4 +1,4 @@
-//! Lets every allocation of Lua fail once while a script uses the library. The script must then fail with "not enough
+//! Makes each allocation of Lua fail once while a script uses the library. The script must then fail with "not enough
 //! memory" or handle the error, and closing the VM must release everything.
 //!
 //! A memory error leaves native functions by longjmp, which would leak the values that they own. The test detects

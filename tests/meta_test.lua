@@ -14,7 +14,7 @@ local net = require "lio.net"
 local web = require "lio.webserver"
 local http_client = require "lio.http.client"
 
--- Modules that only the library's files call. The files of services are internal too.
+-- Modules that only the library's own files use. The files of services are internal too.
 local INTERNAL <const> = {}
 for name in ([[ lio.serve
   lio.stream lio.http lio.shared_writer lio.resolver lio.task.core lio.task_list lio.service ltask.core
@@ -41,7 +41,7 @@ local function read_file(path)
   return text
 end
 
--- Returns the functions and the fields that a class and its parents define, by name.
+-- Returns two tables, with names as keys: the functions and the fields that a class and its parents define.
 local function defined(class)
   local functions, fields = {}, {}
   for _, name in ipairs(class.parents) do
@@ -54,7 +54,8 @@ local function defined(class)
   return functions, fields
 end
 
--- Returns the functions and the other values of a table, by name. Names that begin with `_` are left out.
+-- Returns two tables, with names as keys: the functions and the other values of a table. Names that begin with `_` are
+-- left out.
 local function found(values)
   local functions, others = {}, {}
   for name, value in pairs(values) do
@@ -96,7 +97,8 @@ local function upvalue(f, wanted)
   error("no upvalue " .. wanted)
 end
 
--- Returns the methods of every class, by the name of the class; and the objects of a served request, by name.
+-- Returns a table that maps the name of each class to its methods, and a table that maps names to the objects of a
+-- served request.
 local function gather()
   local all, seen = {}, {}
   local function add(name, object)
@@ -216,8 +218,8 @@ local function stand_in(parameters)
   return load("return function(" .. table.concat(names, ", ") .. ") end")()
 end
 
--- Returns substitutes for the functions that exist only in services, by the name of their module or class. A substitute
--- has as many parameters as its function.
+-- Returns a table that maps the name of a module or class to substitutes for its functions that exist only in services.
+-- A substitute has as many parameters as its function.
 local function in_services()
   local out, err, code = kit.system {
     services = { alone = SHOW .. "show_all('ltask.exclusive', require 'ltask.exclusive') return {}" },

@@ -1,5 +1,5 @@
 -- How waits on connections end, and what they return: close by another task, close by the peer, timeout. The comment
--- above a test describes what the original library did, whose API `lio.net` follows.
+-- above a test describes the behaviour of the original library, whose API `lio.net` follows.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -44,7 +44,7 @@ netkit.pair_test("recv and send end after their timeouts", function(a)
 end)
 
 -- The original had no rule for what nil, false and "" meant.
-netkit.pair_test("nil alone is the end, recv() is never empty, a failure has a message and a code", function(a, b)
+netkit.pair_test("nil alone is the end, recv() returns at least a byte, failures have message and code", function(a, b)
   t.eq(pack(b:send "x"), { true, n = 1 })
   t.eq(pack(a:recv(0)), { "", n = 1 })
   t.eq(pack(a:recv()), { "x", n = 1 })

@@ -1,4 +1,4 @@
--- connect and resolve: failures as values, the race of addresses, timeouts, wrap, and attempts that are closed.
+-- connect and resolve: failures as values, the race between addresses, timeouts, wrap, and attempts that are closed.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"

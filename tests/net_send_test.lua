@@ -263,7 +263,7 @@ netkit.pair_test("a sender with a fast peer does not starve other tasks", functi
   t.ok(most <= 100, most .. " messages were sent in one turn")
 end, { seconds = 60 })
 
--- Runs Lua code in this host under strace(1). Returns the counts of the system calls, by name.
+-- Runs Lua code in this host under strace(1). Returns a table that maps the names of the system calls to their counts.
 local function count_calls(code)
   local dir = t.tmp()
   local script = t.write(dir .. "/child.lua", code)

@@ -290,7 +290,7 @@ t.test("an error in on_stop is logged, and the stop continues", function()
   t.ok(err:find "^lio: error in on_stop of net.serve: [^\n]*s.lua:4: broken hook\nstack traceback:", err)
 end)
 
--- Regression: with `attended`, the server stopped accepting.
+-- Regression: with `attended`, the server stopped accepting connections.
 t.test("an error in on_error is logged, and the connection is closed", function()
   for _, attended in ipairs { "true", "false" } do
     local out, err = run_script([[

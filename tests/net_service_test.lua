@@ -1,5 +1,5 @@
--- `lio.net` through requests with integer handles: how the service `lio`, in both kinds of service that can own a loop,
--- answers services without a loop. Each test boots a system in its own process.
+-- `lio.net` through requests with integer handles: how the service `lio` answers services without a loop. It is tested
+-- as both kinds of service that can own a loop. Each test boots a system in its own process.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"

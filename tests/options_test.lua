@@ -1,4 +1,5 @@
--- Every call that takes a table of options refuses unknown names and invalid values; the error has the caller's line.
+-- Every call that takes a table of options refuses unknown names and invalid values; the error contains the caller's
+-- line.
 
 local t = require "tests.kit"
 local http = require "lio.http.client"
@@ -123,7 +124,8 @@ t.test("an address 'unix:' without a path is refused", function()
   raises_here("http.new: option 'socket' must be a path, got \"\"", function() http.new { socket = "" } end)
 end)
 
--- Regression: such an error had a position in the library as well as the program's, and did not name the option.
+-- Regression: such an error contained a position in the library in addition to the program's, and did not name the
+-- option.
 t.test("a value that cannot be sent is an error that names the option", function()
   local url <const> = "http://127.0.0.1:1/"
   loop.run(function()

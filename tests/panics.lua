@@ -6,8 +6,8 @@ local t = require "tests.kit"
 require "lio"
 local panics = require "lio.panics"
 
--- Requests that the next bound function panics, and calls `f`. If `f` was this function, returns the panic's message;
--- otherwise returns nil and the first two results of pcall.
+-- Makes the next bound function panic, and calls `f`. If `f` was this function, returns the panic's message; otherwise
+-- returns nil and the first two results of pcall.
 local function broken(f, ...)
   panics.after(1)
   local done, message = pcall(f, ...)
@@ -58,7 +58,7 @@ end
 -- Some modules can be opened only in a service.
 for _, name in ipairs { panics.modules() } do
   if name ~= "lio.panics" and name ~= "lio.debug" then
-    t.test(name .. " and its functions panic", function()
+    t.test(name .. ": a panic in the module or its functions is caught", function()
       local done, module = pcall(require, name)
       if not done then
         t.ok(not tostring(module):find "internal error", module)
@@ -69,7 +69,7 @@ for _, name in ipairs { panics.modules() } do
   end
 end
 
-t.test("the loader of each module panics", function()
+t.test("a panic in the loader of any module is caught", function()
   for _, name in ipairs { panics.modules() } do
     local loader
     for _, search in ipairs(package.searchers) do
@@ -82,7 +82,7 @@ t.test("the loader of each module panics", function()
   end
 end, { leaks = true })
 
-t.test("a searcher of modules panics", function()
+t.test("a panic in a searcher of modules is caught", function()
   local found = 0
   for _, search in ipairs(package.searchers) do
     if is_panic(broken(search, "lio.net")) then found = found + 1 end
@@ -90,7 +90,7 @@ t.test("a searcher of modules panics", function()
   t.ok(found >= 1)
 end)
 
-t.test("the methods of each kind of object panic", function()
+t.test("a panic in any method of any kind of object is caught", function()
   local objects = require "tests.kit.objects"
   objects.each(function(name, make, methods)
     for method, f in pairs(methods) do

@@ -1,5 +1,5 @@
--- Tests the server with curl. The options of curl are differences between real clients: HTTP versions, uploads with and
--- without a length, Expect, unusual request targets, reused connections, slow reading.
+-- Tests the server with curl. The options of curl reproduce differences between real clients: HTTP versions, uploads
+-- with and without a length, Expect, unusual request targets, reused connections, slow reading.
 
 local t = require "tests.kit"
 

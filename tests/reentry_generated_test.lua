@@ -50,7 +50,7 @@ objects.each(function(name, make, methods)
     for _, method in ipairs(sorted) do
       local allocates = false
       for number = 1, #arguments(method) do
-        -- In the first round the finalizer does not call the methods that drop the object, in the second round it does.
+        -- In the first round the finalizer does not call the methods that drop the object; in the second round it does.
         for _, drops in ipairs { false, true } do
           local object, close = make()
           local given = arguments(method, object)[number]

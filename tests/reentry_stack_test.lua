@@ -13,7 +13,7 @@ local lio = require "lio"
 
 local types = { [0] = "number", [""] = "string", [print] = "function", [false] = "boolean" }
 
--- Returns the metatables that the types of Lua share, by type; the key for nil is `none`.
+-- Returns a table that maps each type of Lua to the metatable that its values share; the key for nil is `none`.
 local function metatables()
   local found = { none = debug.getmetatable(nil), thread = debug.getmetatable(coroutine.running()) }
   for value, name in pairs(types) do found[name] = debug.getmetatable(value) end
@@ -104,7 +104,7 @@ t.test("a table that a finalizer removes while the table is filled causes an err
   boot.remove(pointer, size)
 end)
 
--- Calls `f(dispatcher, server)` for a new server that has got `requests` and has callbacks.
+-- Calls `f(dispatcher, server)` for a new server that has received `requests` and has callbacks.
 local function with_dispatcher(requests, f)
   local server, close = reentry.server(http.routes(), requests)
   reentry.set_callbacks(server, function(req, res) return tostring(req), tostring(res) end)

@@ -101,9 +101,9 @@ t.test("a connection that a finalizer closes while its request is passed to the 
     "GET / HTTP/1.1\r\nHost: a\r\nX: " .. value .. "\r\n\r\n")
   local ballast, field
   with_finalizer(function()
-    -- Wait until the server is handling the request.
+    -- Close the server only after it has taken the request.
     if server:work_count() == 0 then server:close() end
-    -- Use the freed memory again.
+    -- Reuse the freed memory.
     ballast = ("z"):rep(200000)
   end, reentry.serve, server, function(req)
     field = req:field "x"
@@ -211,7 +211,7 @@ t.test("a server keeps its routes after the __gc of the routes was called", func
   t.raises("lio.http.routes expected", routes.add, routes, "GET", "/")
 end)
 
-t.test("a field that cannot be sent does not change the answer", function()
+t.test("a field that cannot be sent does not change the response", function()
   local server, close_all, far = reentry.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
   reentry.serve(server, function(req)
     t.is_nil(http.request.add_field(req, "Good", "1"))

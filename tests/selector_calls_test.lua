@@ -10,7 +10,8 @@ if os.execute "strace -o /dev/null true 2>/dev/null" ~= true then
   t.finish()
 end
 
--- Runs Lua code in this host under strace. Returns the counts of the system calls in `calls`, by name.
+-- Runs Lua code in this host under strace. Returns a table that maps the names of the system calls in `calls` to their
+-- counts.
 local function count(calls, code)
   local dir = t.tmp()
   local script = t.write(dir .. "/script.lua", [[

@@ -1,16 +1,18 @@
--- The functions of the Skynet compatibility API with wrong arguments: none at all, and each wrong value in each
--- position. A call either works or raises an error at its line, which names the function as it was called.
+-- Calls the functions of the Skynet compatibility API without arguments, and with each invalid value in each position.
+-- A call must either succeed, or raise an error that contains the line of the call and the function's name as written
+-- in the call.
 --
--- Not in the list: `call`, `send`, `rawcall`, `rawsend`, `ret`, `tostring`, `trash` and `wait`. They run for each
--- message, and native code checks their arguments; its errors have the position of the library.
+-- The list does not contain `call`, `send`, `rawcall`, `rawsend`, `ret`, `tostring`, `trash` or `wait`. They run for
+-- each message, and native code checks their arguments; its errors contain a position in the library.
 --
--- A service compiles each call from text, so that Lua knows the names, and runs it in a separate task.
+-- A service compiles each call from a string, so that Lua can find the function's name for the error message, and runs
+-- the call in a separate task.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 
--- The calls, with right arguments. `only`: the last position that gets wrong values. `waits`: the call may never
--- return, and is killed then.
+-- The calls, with correct arguments. `only` is the last position that gets invalid values. With `waits`, the call may
+-- never return, and its task is then killed.
 local CALLS <const> = [[
 local CALLS <const> = {
   { "skynet.newservice", "'other'", "1" }, { "skynet.uniqueservice", "'other'", "1" },
@@ -71,7 +73,7 @@ local function judge(text, name, err)
   if type(err) == "string" then
     if err:find "^program:1: Unsupport type %w+ to serialize$" then return end
     if err:find "^program:1: " and err:find(named) then return end
-  -- Another service's error, with the line of the call in its traceback.
+  -- An error of another service, whose traceback contains the line of the call.
   elseif type(err) == "table" and shown:find("program:1:", 1, true) and shown:find(named) then
     if not err.message:find "^[^\n]-%.lua:%d+:" then return end
   end
@@ -114,7 +116,7 @@ end
 say("END", calls, problems)
 ]]
 
-kit.test("a wrong argument of skynet is accepted or an error at the line of the call", {
+kit.test("an invalid argument of skynet is accepted or raises an error at the line of the call", {
   services = {
     peer = "setmetatable(CMD, { __index = function() return function(...) return ... end end }) serve()",
     other = "serve()",

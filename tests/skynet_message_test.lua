@@ -148,7 +148,7 @@ kit.test("a protocol may have its own functions for packing, and its messages ma
   err = "a string expected for the protocol 'text', got number",
   out = function(out)
     local lines = kit.lines(out)
-    -- Both services write. The lines of one service are in order, the lines of both may be mixed.
+    -- Both services write. The lines of one service are in order; the lines of both may be mixed.
     local of_shout, of_main = {}, {}
     for _, line in ipairs(lines) do table.insert(line:find "^session" and of_shout or of_main, line) end
     t.eq(of_shout, {

@@ -35,8 +35,9 @@ local function run(name, workers)
   return entries(r.out), entries(r.err)
 end
 
--- Adds one test for each number of workers. `out` has the expected entries of each service, by its id: the program's
--- first service is 3, the services that it creates are 4, 5, …. `err` has patterns for the beginning of each error.
+-- Adds one test for each number of workers. `out` maps the id of each service to its expected entries: the program's
+-- first service is 3, the services that it creates are 4, 5, …. `err` contains patterns for the beginning of each
+-- error.
 local function program(name, sentence, out, err)
   for _, workers in ipairs(kit.workers) do
     t.test(("%s: %s [%d worker%s]"):format(name, sentence, workers, workers > 1 and "s" or ""), function()

@@ -3,8 +3,8 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.skynet_system"
 
--- A service whose commands answer in different ways: `ping` after a time, `fail` with an error, `hang` never, `later`
--- when `go` is called.
+-- A service whose commands answer in different ways: `ping` answers after a delay, `fail` with an error, `hang` never,
+-- `later` when `go` is called.
 local slave <const> = [[
   function CMD.later() skynet.wait "go" return "late" end
   function CMD.go() skynet.wakeup "go" end

@@ -1,5 +1,5 @@
 -- How a system of Skynet services starts and ends: `require "skynet.start"`, a script under `lio --service`, and the
--- errors outside of services.
+-- errors outside services.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
@@ -140,7 +140,7 @@ t.test("outside services skynet can be loaded, but start raises an error", funct
 end)
 
 -- Regression: the error named no call, or was about a nil value in the library.
-t.test("outside of services, a function that needs a service raises an error that names it", function()
+t.test("outside services, a function that needs a service raises an error that names it", function()
   local r = kit.program [[
     local skynet = require "skynet"
     for _, name in ipairs { "self", "call", "send", "sleep", "getenv", "newservice", "exit", "ret", "stat" } do

@@ -116,7 +116,7 @@ kit.test("skynet.profile measures a coroutine's time without its waits and witho
     profile.start()
     say(pcall(profile.start))
     profile.stop()
-    -- The time while a measured coroutine is suspended does not count.
+    -- The time during which a measured coroutine is suspended does not count.
     local spent
     local f = profile.wrap(function()
       profile.start()

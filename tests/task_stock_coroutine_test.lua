@@ -1,5 +1,5 @@
--- A stock interpreter has the plain coroutine library beside `lio.coroutine`. These tests use it to close and resume
--- coroutines of the task core. The executable `lio` does not have the plain library.
+-- A stock interpreter has the plain coroutine library in addition to `lio.coroutine`. These tests use it to close and
+-- resume coroutines of the task core. The executable `lio` does not have the plain library.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"

@@ -149,7 +149,7 @@ end)
 
 -- Regression: the error was passed to `all` after the caller of `all` had been killed, and was lost.
 for _, inner in ipairs { "a thread", "a thread of a scope" } do
-  netkit.test("a function of all that has its caller killed by " .. inner .. " and then fails is reported", function()
+  netkit.test("a failure of a function of all after " .. inner .. " has killed the caller is reported", function()
     local reported, on_error = {}, task.on_error
     local caller
     caller = thread.spawn(function()

@@ -147,8 +147,9 @@ local function waits(world)
   }
 end
 
--- The function of one node in a tree of threads. The scope of a node has a thread for each of `world.waits`, and two
--- child nodes, down to depth 4. `world.grown` and `world.ended` count the nodes that have started and ended.
+-- The function of one node in a tree of threads. The scope of a node has a thread for each of `world.waits` (the
+-- seventh only at depth 1), and two child nodes, down to depth 4. `world.grown` and `world.ended` count the nodes that
+-- have started and ended.
 local function grow(world, depth)
   local _ <close> = closing(function() world.ended = world.ended + 1 end)
   world.grown = world.grown + 1

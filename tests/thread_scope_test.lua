@@ -1,4 +1,4 @@
--- lio.thread's scopes: however a block ends, no thread of its scope remains.
+-- lio.thread's scopes: regardless of how a block ends, no thread of its scope remains.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"

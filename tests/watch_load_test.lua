@@ -9,7 +9,7 @@ local kit = require "tests.kit.watched_program"
 
 local function version(i) return kit.server(('"version %d"'):format(i)) end
 
-t.test("five restarts under load refuse no connection and lose no answer", function()
+t.test("five restarts under load refuse no connection and lose no response", function()
   local p <close> = kit.start { ["server.lua"] = version(1) }
   local port = p:serving()
   p:settled()

@@ -277,7 +277,7 @@ t.test("when the supervisor is killed, the script ends as well", function()
   local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
   local port = p:serving()
   p.child:kill "KILL"
-  p.child:all() -- returns when the script has closed the pipe, which at an exit is before its listener
+  p.child:all() -- returns when the script has closed the pipe; at an exit, the listener is closed later
   kit.wait_for(function()
     return loop.run(function()
       local c, _, code = require("lio.net").connect("127.0.0.1", port)

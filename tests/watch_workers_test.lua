@@ -17,7 +17,7 @@ local function script(answer, workers, where)
     app:run(%q, { workers = %d })]]):format(kit.HEAD, answer, where or "127.0.0.1:0", workers)
 end
 
-t.test("under load workers are replaced without a refused connection or a lost answer", function()
+t.test("under load workers are replaced without a refused connection or a lost response", function()
   local p <close> = kit.start { ["server.lua"] = script("version 1", 2) }
   local port = p:serving()
   p:settled()

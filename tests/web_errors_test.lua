@@ -125,8 +125,8 @@ t.test("a client that accepts only JSON gets errors as JSON", function()
   end)
 end)
 
--- Regression: the log had an argument of a function of the library.
-t.test("a status of res.code that cannot be sent is a 500, and the log names res.code and the handler", function()
+-- Regression: the log named an argument of a library function.
+t.test("if res.code cannot be sent, the response is 500, and the log names res.code and the handler", function()
   local problem <const> = "lio: error in GET /: the handler of GET / (%s:%d): res.code must be an integer from 200 to "
     .. "599, got %s\nstack traceback:"
   for code, handler in pairs {
@@ -142,7 +142,7 @@ t.test("a status of res.code that cannot be sent is a 500, and the log names res
   end
 end)
 
-t.test("a wrong status is an error that names the argument, and shows a string in quotes", function()
+t.test("an invalid status is an error that names the argument, and shows a string in quotes", function()
   for problem, handler in pairs {
     ['bad argument #1 to \'status\' (integer from 200 to 599 expected, got "404")'] = function(_, res)
       res:status "404"

@@ -389,7 +389,7 @@ t.test("after the request, its parts cannot be used, but files that were moved s
   kept:close()
 end)
 
--- Regression: the reason was the end of the request, which had not ended.
+-- Regression: the error gave the end of the request as the reason, although the request had not ended.
 t.test("the error of a closed part has the reason: part:close(), or a form that could not be read", function()
   local begun
   post(function(req)

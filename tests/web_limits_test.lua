@@ -24,7 +24,8 @@ local function lasts(f)
   return lio.now() - began
 end
 
--- Checks that `spent` is `want` seconds, or up to 2 s longer, because the machine may be busy. Raises if it is not.
+-- Returns true if `spent` is at least 95 % of `want` seconds and less than `want` + 2 s, because the machine may be
+-- busy; otherwise raises.
 local function in_time(spent, want)
   return spent > want * 0.95 and spent < want + 2 or error(("took %.3f s, not %.3f"):format(spent, want), 2)
 end

@@ -320,7 +320,7 @@ t.test("invalid options raise at the caller's line", function()
   t.raises("log: /nonexistent/x: ", web.log, { file = "/nonexistent/x" })
   t.raises("web.log: option 'file' must be a path, a function or an object with the method 'write', got 1",
     web.log, { file = 1 })
-  -- Regression: the first line raised.
+  -- Regression: only the first line that was logged raised the error.
   for _, wrong in ipairs { {}, { write = 5 }, (require("lio.socket").pair()) } do
     t.raises("^[^\n]*web_log_test.lua:%d+: web.log: option 'file' must be a path, a function or an object with the "
       .. "method 'write', got a ", function() web.log { file = wrong } end)

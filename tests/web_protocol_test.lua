@@ -248,8 +248,8 @@ t.test("a POST without a length has no body; the bytes after its head are the ne
   end)
 end)
 
--- Regression: the body was sent, and the client read it as the next answer.
-t.test("the answer to HEAD has a length and no body", function()
+-- Regression: the body was sent, and the client read it as the next response.
+t.test("the response to HEAD has a length and no body", function()
   http.with(http.echo_app(), function(open)
     local c = open()
     c:send "HEAD /a HTTP/1.1\r\nHost: x\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -15,7 +15,8 @@ local function app_of_bodies(opts)
   return app
 end
 
--- Checks each of `cases`: { the bytes of a request, the expected status }. A request after it must not be answered.
+-- Checks each of `cases`: { the bytes of a request, the expected status }. Each is followed by a request that must not
+-- be answered.
 local function refuses(cases, opts)
   http.with(app_of_bodies(opts), function(open)
     for _, case in ipairs(cases) do
@@ -216,8 +217,8 @@ t.test("headers over the limits are refused with 431 before their end has arrive
   refuses({ { "GET / HTTP/1.1\r\nHost: x\r\nA: 1\r\nB: 2\r\n\r\n", 431 } }, { fields = 2 })
 end)
 
--- Regression: the task failed without an answer, and the connection stayed open.
-t.test("a path with a malformed percent code is refused with 400, and the connection closes", function()
+-- Regression: the task failed without a response, and the connection stayed open.
+t.test("a path with a malformed escape is refused with 400, and the connection is closed", function()
   http.with(http.echo_app(), function(open, server)
     for _, path in ipairs { "/%zz", "/%", "/%4", "/a%g0" } do
       local c = open()
@@ -230,7 +231,7 @@ t.test("a path with a malformed percent code is refused with 400, and the connec
   end)
 end)
 
--- Regression: the connection closed without an answer.
+-- Regression: the server closed the connection without a response.
 t.test("malformed request lines are refused with 400", function()
   http.with(http.echo_app(), function(open)
     for _, line in ipairs { "nonsense", "GET", "GET /", "GET / HTTP/x", "GET nothing HTTP/1.1" } do

@@ -323,7 +323,7 @@ t.test("a request that is kept after its connection has closed has no data of an
   end)
 end)
 
--- Regression: the path ended at the NUL, so the media type was that of a wrong name.
+-- Regression: the path ended at the NUL, so the media type was determined from the wrong name.
 t.test("NUL is refused in a request line; decoded from %00 it is a byte like any other", function()
   http.with(http.echo_app(), function(open)
     t.eq(open():ask("GET /a\0.txt HTTP/1.1\r\nHost: x\r\n\r\n").status, 400)

@@ -119,7 +119,7 @@ end
 
 -- Starts a server, requests "/talk" and sends a signal (default: SIGTERM). When the server is stopping, calls
 -- `f(child, asker, say)`: `asker` is the connection of the request, and `say(line)` sends a line to the handler and
--- returns its answer.
+-- returns its reply, or nil for the line "end".
 local function while_it_stops(f, signal)
   loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
@@ -217,7 +217,7 @@ local function start_busy()
   return child, port, dir
 end
 
--- Waits until the handler prints "busy `n`". Then the process has received the signals that were sent before.
+-- Waits until the handler prints "busy `n`". By then, the process has received the signals that were sent before.
 local function until_busy(child, dir, n)
   t.write(dir .. "/busy " .. n, "")
   t.eq(child:line(), "busy " .. n)

@@ -7,7 +7,8 @@ local net = require "lio.net"
 
 local WORKERS <const> = 3
 
--- Starts a server with workers and the routes of `body`. Returns the child and its port.
+-- Starts a server with workers and the routes of `body`. Returns the child, its port, and the address that it has
+-- printed.
 -- The programs may use: web, loop, app
 local function start(body, where, more)
   local script = t.write(t.tmp() .. "/server.lua", table.concat({
@@ -25,7 +26,8 @@ end
 
 local GET <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
--- Sends requests on new connections until every worker has responded; raises after 10 seconds. Returns the connections.
+-- Sends requests on new connections until every worker has responded; raises after 10 seconds. Returns the connections,
+-- and the set of workers.
 local function meet_all(port)
   local met, count, open = {}, 0, {}
   local deadline = loop.now() + 10

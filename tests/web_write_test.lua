@@ -390,7 +390,7 @@ t.test("a trailer that could split the response, or change how it is read, raise
 end)
 
 -- Regression: the body was chunked.
-t.test("the body of an answer to HTTP/1.0 is not chunked", function()
+t.test("the body of a response to HTTP/1.0 is not chunked", function()
   local app = web.new()
   app:get("/", function(_, res) res:write "a" res:write "b" end)
   http.with(app, function(open)

@@ -53,8 +53,8 @@ kit.test("no path leads out of its folder", spec, function(s)
   end
 end)
 
--- Regression: the part after a NUL selected the type of the file before the NUL.
-kit.test("a path with a NUL is refused, and selects no type", spec, function(s)
+-- Regression: the part of the path after a NUL determined the type of the file that the part before the NUL named.
+kit.test("a path with a NUL is refused, and does not determine a type", spec, function(s)
   for _, target in ipairs { "/app.js%00.html", "/app.js%00", "/sub/x.txt%00/../../app.js" } do
     local r = s:request("GET", target)
     t.ok(r.status == 400 or r.status == 404, target .. " " .. r.status)
@@ -89,7 +89,7 @@ kit.test("the response to HEAD has the file's length and no body", spec, functio
   end)
 end)
 
--- Returns the number of descriptors that a system has open for the file `name`, a pattern.
+-- Returns the number of descriptors that a system has open for files whose path matches the pattern `name`.
 local function open_files(s, name)
   local path = ("/proc/%d/task/../fd"):format(s.child.pid)
   local r = t.run("p=$(pgrep -P " .. s.child.pid .. "); ls -l /proc/$p/fd " .. path .. " 2>&1")

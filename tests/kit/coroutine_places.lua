@@ -3,7 +3,7 @@
 -- A behaviour is a function that gets the coroutine table `c` and the description of the place. In the places "that
 -- wait", each coroutine waits for the scheduler before its first step, before each resume and after each yield. These
 -- waits must not change the behaviour.
--- Invariant: with the stock library every test passes too, which proves that the list is right.
+-- Invariant: with the stock library every test passes too, which proves that the list is correct.
 
 local t = require "tests.kit"
 local netkit = require "tests.kit.net"
@@ -98,8 +98,8 @@ local function in_nested(f)
   end, 60)
 end
 
---- The places. `c` is the coroutine table, and `run` runs a function at the place. `main` is true if this is the main
--- coroutine, and `waits` if coroutines wait.
+--- The places. `c` is the coroutine table, and `run` runs a function at the place. `main` is true if `run` calls the
+-- function in the main coroutine; `waits` is true if the coroutines wait.
 kit.places = {
   { name = "the global table", c = coroutine, run = function(f) f() end, main = true },
   { name = "lio.coroutine", c = transparent, run = function(f) f() end, main = true },

@@ -13,7 +13,7 @@ local READ <const>, WRITE <const> = lio.SELECT_READ, lio.SELECT_WRITE
 function loopback.events(sel, timeout)
   local found, count = {}, 0
   for udata, events in sel:wait(timeout) do
-    assert(found[udata] == nil, "one wait yielded a registration twice")
+    assert(found[udata] == nil, "one wait returned a registration twice")
     found[udata] = events
     count = count + 1
   end

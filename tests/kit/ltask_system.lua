@@ -124,9 +124,10 @@ end
 
 --- Writes the files of a system. Returns the folder and the source of the program that boots it. `spec.main` is the
 -- body of the main service. It is called with the folder and the number of workers, and the system ends when it
--- returns. `spec.services` has the sources of other services by name, `spec.modules` the sources of files without the
--- prelude, and `spec.config` keys for the boot table. The table's `core` gets `worker`, and a watchdog of one minute
--- unless `spec.config` sets one: on a busy machine, a service may make no progress for seconds.
+-- returns. `spec.services` maps names to the sources of other services, `spec.modules` maps names to the sources of
+-- files without the prelude, and `spec.config` contains fields of the boot table. The table's `core` gets `worker`, and
+-- a watchdog limit of one minute unless `spec.config` sets a limit: on a busy machine, a service may make no progress
+-- for seconds.
 function kit.write(spec, worker)
   local dir = t.tmp()
   for name, source in pairs(spec.services or {}) do
@@ -158,9 +159,9 @@ function kit.system(spec, worker)
 end
 
 --- Returns the source of a program that runs a system with only the low-level modules. `spec.root` is the source of
--- root, which may use `raw`, `root`, `WORKERS` and `SOURCES`. `spec.services` has sources by label, for
--- `raw.spawn(label)`. `spec.init` has keys for bootstrap.init. `spec.before` is code that runs before the system and
--- may use `boot`. `spec.run` replaces `boot.run()`.
+-- root, which may use `raw`, `root`, `WORKERS` and `SOURCES`. `spec.services` maps labels to sources, for
+-- `raw.spawn(label)`. `spec.init` contains fields for bootstrap.init. `spec.before` is code that runs before the system
+-- and may use `boot`. `spec.run` replaces `boot.run()`.
 function kit.raw_program(spec, worker)
   local sources, workers = {}, string.format("local WORKERS = %d ", worker)
   for label, source in pairs(spec.services or {}) do sources[label] = workers .. raw_prelude .. source end

@@ -35,8 +35,8 @@ local function folder()
   return dir
 end
 
--- The makers, by the name of the kind. A maker returns a new object and, if the object needs other objects, a function
--- that closes them.
+-- A table that maps the name of each kind to its maker. A maker returns a new object and, if the object needs other
+-- objects, a function that closes them.
 M.makers = {
   ["lio.compress.encoder"] = function() return compress.encoder "gzip" end,
   ["lio.compress.decoder"] = function()
@@ -202,8 +202,8 @@ function M.kinds()
   return names
 end
 
--- Calls `visit(name, make, methods)` for each kind that has a maker. `methods` has the kind's methods and metamethods
--- in C by name.
+-- Calls `visit(name, make, methods)` for each kind that has a maker. `methods` maps names to the kind's methods and
+-- metamethods that are C functions.
 function M.each(visit)
   for _, name in ipairs(M.kinds()) do
     local make = M.makers[name]

@@ -1,7 +1,8 @@
 --- A second implementation of ltask, for tests: a small scheduler in plain Lua, whose services have only the documented
--- functions of ltask. With `generation` 1 it has exclusive services, with 2 event descriptors and idle handlers. Used
--- by the programs of tests/net_plain_ltask_test.lua. All services share one VM and one thread. A real system has a
--- thread that wakes a blocked service when a timer expires; this system bounds the waits of the selector instead.
+-- functions of ltask. In generation 1 there are exclusive services; in generation 2 there are event descriptors and
+-- idle handlers. Used by the programs of tests/net_plain_ltask_test.lua. All services share one VM and one thread. A
+-- real system has a thread that wakes a blocked service when a timer expires; this system bounds the waits of the
+-- selector instead.
 -- Invariant: no part of lio's scheduler is loaded.
 
 local lio = require "lio"
@@ -17,7 +18,7 @@ end
 
 local host = {}
 
--- Returns a copy of `value`, as the receiver of a message gets it. `seen` maps tables to their copies.
+-- Returns the copy of `value` that the receiver of a message gets. `seen` maps tables to their copies.
 local function copy(value, seen)
   local kind = type(value)
   if kind == "function" or kind == "thread" or kind == "userdata" and not tostring(value):find "^userdata: " then
@@ -181,8 +182,8 @@ function host.new(generation)
     return last
   end
 
-  -- `system.kill(id)` removes a service, and answers all its requests with errors. Returns false if there is no such
-  -- service.
+  -- `system.kill(id)` removes a service, and answers all requests that it has received with errors. Returns false if
+  -- there is no such service.
   function system.kill(id)
     local service = services[id]
     if not service then return false end

@@ -1,6 +1,6 @@
 --- Raw HTTP for the web suites: sends the given bytes, and reads responses with a parser that accepts only what RFC
 -- 9112 allows. The server and the clients share one loop. Used by tests/web_*_test.lua and tests/examples_test.lua.
--- Every wait ends after 10 s with an error.
+-- The timeouts of the clients are 10 s.
 
 local loop = require "lio.loop"
 local net = require "lio.net"
@@ -28,7 +28,7 @@ function Client:send(...)
   return self
 end
 
---- Sends the given lines of a head, each with CRLF, and `body`.
+--- Sends the lines of a head, each with CRLF, an empty line, and `body`.
 function Client:head(lines, body)
   return self:send(table.concat(lines, "\r\n"), "\r\n\r\n", body or "")
 end
@@ -135,7 +135,7 @@ function Client:ended()
   return data == nil and message == nil
 end
 
---- Waits for `seconds`. Returns true if nothing has arrived.
+--- Waits for up to `seconds` seconds for bytes. Returns true if no bytes have arrived.
 function Client:silent(seconds)
   net.timeout(self.c, seconds, SECONDS)
   local data, message = self.c:recv()
@@ -162,9 +162,9 @@ function http.with(app, f)
   end)
 end
 
---- Waits until `f()` has returned the same number in 50 consecutive rounds of the loop. Before the transfer starts,
--- `f()` returns nil or false. In each round both sides make progress if they can, so the result does not depend on the
--- machine's speed.
+--- Waits until `f()` has returned the same number in 50 consecutive rounds of the loop; raises an error after 60 s.
+-- Before the transfer starts, `f()` returns nil or false. In each round both sides make progress if they can, so the
+-- result does not depend on the machine's speed.
 function http.stalls(f)
   local last, same = nil, 0
   local deadline = loop.now() + 60

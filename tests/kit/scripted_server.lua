@@ -1,4 +1,4 @@
--- Servers on 127.0.0.1 that send the bytes of a test, for the suites of lio.http.client. Used by
+-- Servers on 127.0.0.1 that send the bytes that a test specifies, for the suites of lio.http.client. Used by
 -- tests/http_client_*_test.lua. Invariant: clients and servers are closed when a test ends.
 
 local client = require "lio.http.client"

@@ -24,7 +24,8 @@ function childkit.stop(child)
   return child:close()
 end
 
---- Connects to a port of 127.0.0.1. Returns the connection, which has timeouts of 10 s; raises an error if this fails.
+--- Connects to a port of 127.0.0.1. Returns the connection, which has timeouts of 10 s. Raises an error if the server
+-- cannot be reached.
 function childkit.connect(port)
   local c = assert(net.connect("127.0.0.1", port))
   c:timeout(10, 10)

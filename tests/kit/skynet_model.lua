@@ -1,6 +1,6 @@
--- A model of the order in which skynet runs coroutines, built on plain coroutines. When the running coroutine suspends,
--- the woken coroutines run; if there are none, a fork runs. tests/skynet_order_test.lua runs a plan of random actions
--- on the model and on skynet.
+-- A model of the order in which skynet runs coroutines, built on plain coroutines. When the running coroutine is
+-- suspended, the woken coroutines run; if there are none, a fork runs. tests/skynet_order_test.lua runs a plan of
+-- random actions on the model and on skynet.
 
 local M = {}
 

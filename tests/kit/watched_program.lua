@@ -1,6 +1,6 @@
 --- A program in a temporary folder that runs under `lio --watch`, and its clients. Used by tests/watch_*test.lua and
 -- tests/long/watch_load.lua.
--- Invariant: every wait ends after 60 s with an error.
+-- Invariant: every wait that polls raises an error after 60 s.
 -- The programs may use: word, other
 
 local http = require "tests.kit.raw_http"

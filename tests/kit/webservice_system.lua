@@ -1,6 +1,6 @@
 --- For the suites webservice_*_test: a system with the service `lio.webservice` in a child process, and its clients in
 -- the suite. In redirect mode, the tunnel of examples/webservice owns the sockets.
--- Invariant: the system ends with `system:stop()`, or is killed with its child after a minute.
+-- Invariant: the system ends when `system:stop()` is called; otherwise its process is killed after a minute.
 
 local http = require "tests.kit.raw_http"
 local ltaskkit = require "tests.kit.ltask_system"
@@ -37,9 +37,9 @@ local System = {}
 System.__index = System
 
 --- Starts and returns a system. `spec.conf` is the source of the table for `start`, in which the folder `spec.dir`
--- (default: a new one) replaces `DIR`. `spec.modules` has the sources of Lua modules by name. `spec.descriptors` is the
--- number of descriptors that the system may open. `spec.after` is code that the main script runs when the service is
--- ready.
+-- (default: a new one) replaces `DIR`. `spec.modules` maps names to the sources of Lua modules. `spec.descriptors` is
+-- the number of descriptors that the system may open. `spec.after` is code that the main script runs when the service
+-- is ready.
 function kit.start(mode, spec)
   local dir = spec.dir or t.tmp()
   local sources = { services = spec.services, modules = {}, config = spec.config or {} }

@@ -1,6 +1,6 @@
-//! Checks the sources against the rules of `docs/architecture.md`: imports run downward only and form no cycle,
-//! `unsafe` is used in the Lua core and in a few named files only, each `unsafe` block has its own argument, and data
-//! that a VM's objects share does not depend on a thread.
+//! Checks the sources against the rules of `docs/architecture.md`: a file imports only files of its folder and of lower
+//! layers, imports form no cycle, `unsafe` is used in the Lua core and in a few named files only, each `unsafe` block
+//! has its own argument, and data that a VM's objects share does not depend on a thread.
 
 mod rules;
 mod samples;

@@ -46,7 +46,7 @@ pub const UNSAFE: &[(&str, &str)] = &[
 const BLOCKS: usize = 150;
 
 /// The maximum number of code lines of `src/`, without tests, comments and blank lines; and the maximum number of lines
-/// of one file.
+/// of one file, without tests.
 const CODE_LINES: usize = 30_000;
 const FILE_LINES: usize = 500;
 
@@ -207,7 +207,7 @@ fn arguments(file: &File) -> Vec<String> {
     found
 }
 
-/// Finds arguments that another block has as well, or that only refer to the argument of another block.
+/// Finds arguments that are repeated at another block, or that only refer to the argument of another block.
 fn repeated_arguments(files: &Files) -> Vec<String> {
     let count = |folder: &str| {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();

@@ -4,7 +4,7 @@ use crate::rules::violations;
 use crate::source::Sources;
 use std::collections::BTreeMap;
 
-/// Returns the violations in these files. Leaves out the complaints that the files of the table `UNSAFE` are missing.
+/// Returns the violations in these files, without those that report missing files of the table `UNSAFE`.
 fn broken(files: &[(&str, &str)]) -> Vec<String> {
     let files = files.iter().map(|(path, text)| (path.to_string(), text.to_string()));
     let texts: BTreeMap<_, _> = files.collect();

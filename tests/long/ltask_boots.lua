@@ -1,6 +1,6 @@
--- Boots five hundred systems in one process, one after another; each system works and shuts down. After the last boot
--- the process must have as many threads and descriptors as after the fifth, and at most 4 MiB more memory. Called by
--- tests/run.sh --long, by ltask_memcheck.sh, or by hand:
+-- Boots five hundred systems in one process, one after another; each system does some work and shuts down. After the
+-- last boot the process must have as many threads and descriptors as after the fifth, and at most 4 MiB more memory.
+-- Called by tests/run.sh --long, by ltask_memcheck.sh, or by hand:
 --   lio tests/long/ltask_boots.lua [boots (500)]
 
 local t = require "tests.kit"

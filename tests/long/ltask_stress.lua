@@ -1,8 +1,8 @@
 -- The scheduler under random load: services that spawn, send, call, kill, quit, sleep, fork, set timers and raise
--- errors. The mailboxes are small; half of the services wait when a mailbox is full, and some services have their own
--- threads. The caller and the called service both log each request. At the end no request may be lost, answered twice
--- or executed twice, all mailboxes must be empty, and no service may wait. Called by tests/run.sh --long, by
--- ltask_memcheck.sh, or by hand:
+-- errors. The mailboxes are small; about half of the services wait when a mailbox is full, and some services have their
+-- own threads. The caller and the called service both log each request. At the end no request may be lost, answered
+-- twice or executed twice, all mailboxes must be empty, and no service may still be waiting. Called by tests/run.sh
+-- --long, by ltask_memcheck.sh, or by hand:
 --   lio tests/long/ltask_stress.lua [seconds (60) [seed [workers (1,2,8) [actors (16)]]]]
 
 local t = require "tests.kit"
@@ -66,7 +66,7 @@ local function all_actors()
   return list
 end
 
--- Calls the function `what` of all actors. If the mailbox of an actor is full, calls it again. An actor may have ended;
+-- Calls the handler `what` of all actors. If the mailbox of an actor is full, calls it again. An actor may have ended;
 -- an actor that does not answer in time is a fault.
 local function ask_all(what)
   local list, left = all_actors(), {}
@@ -175,7 +175,7 @@ local function read_answered(ledger, dir, who)
   end
 end
 
--- Checks the result `letter` of the request `id`: whether it agrees with the executed requests.
+-- Checks that the result `letter` of the request `id` is consistent with the executed requests.
 local function judge(ledger, id, what, letter, more)
   local ran = ledger.ran[id]
   if letter == "s" and not ran and ledger.rests[more] then

@@ -2,11 +2,12 @@
 -- the requests that it makes, the requests that it executes, and the results.
 --
 -- A line of the file is a letter and an id (the actor's number, a colon and a count):
---   c a call began      a the call returned     e the call failed (and the error)
---   s a send (and its address)                  t a request was executed by this actor
+--   c a call began      a the call returned     e the call or send failed (and the error)
+--   w a send began      s the send was accepted (and its address)
+--   t a request was executed by this actor
 --   b a timer was set   f the timer fired
 --   x a fault (and its description)             z the actor is idle; the id is its address
--- Invariant: `open` has the requests and timers that this actor waits for; each is removed once.
+-- Invariant: `open` contains the requests and timers that this actor waits for; each is removed once.
 
 local ltask = require "ltask"
 local me, peers = ...
@@ -122,7 +123,7 @@ function S.later(id, value, time)
   ltask.timeout(time, function()
     ltask.send_message(from.from, from.session, 2, ltask.pack(id, value))
     local _, pointer, size = ltask.message_receipt()
-    -- If the caller is dead, the receipt has the message, which must be freed.
+    -- If the caller is dead, the receipt contains the message, which must be freed.
     ltask.remove(pointer, size)
   end)
 end
@@ -262,7 +263,7 @@ end
 
 -- The end --------------------------------------------------------------------------------------
 
--- Waits until all requests and loops of this actor have ended. Returns the number of requests.
+-- Waits until all requests and loops of this actor have ended. Returns the number of requests and timers.
 function S.stop()
   stopping = true
   while waiting > 0 or loops > 0 do

@@ -1,5 +1,5 @@
 -- A server under a mixed load for ten minutes: 48 connections send all kinds of requests, including malformed, aborted
--- and truncated requests, while 500 idle connections open and close. Every answer must be correct, and in the second
+-- and truncated requests, while 500 idle connections open and close. Every response must be correct, and in the second
 -- half of the run the server must not use more memory or descriptors than in the first. Called by tests/run.sh --long,
 -- or by hand:
 --   lio tests/long/mixed_load.lua [seconds (600) [workers (1) [seed]]]
@@ -37,7 +37,7 @@ local actions = {}
 
 local function action(name, share, f) actions[#actions + 1] = { name = name, share = share, f = f } end
 
--- Checks that an answer has `body` and the status 200.
+-- Checks that a response has `body` and the status 200.
 local function gives(answer, body)
   t.eq(answer.status, 200)
   t.ok(answer.body == body, "the body differs")
@@ -183,8 +183,8 @@ local function descriptors(pid)
   return tonumber(f:read "a")
 end
 
--- Waits until the number of open descriptors of the server is stable. Then its workers have started, and closed
--- connections are removed.
+-- Waits until the number of open descriptors of the server is stable. By then, its workers have started and have
+-- removed the closed connections.
 local function settled(pid)
   local before, same = -1, 0
   repeat
@@ -195,7 +195,8 @@ local function settled(pid)
   return before
 end
 
--- Returns the maximum of the field `key` in a part of `samples`; `from` and `to` are fractions of the whole time.
+-- Returns the maximum of the field `key` in a part of `samples`; `from` and `to` are fractions of the duration of the
+-- run.
 local function most(samples, key, from, to)
   local found = 0
   for i = math.ceil(#samples * from) + 1, math.floor(#samples * to) do found = math.max(found, samples[i][key]) end

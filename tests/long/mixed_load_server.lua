@@ -1,4 +1,4 @@
--- The server of mixed_load.lua: sends answers of every kind; has handlers that wait, fail, start threads and call
+-- The server of mixed_load.lua: sends responses of every kind; has handlers that wait, fail, start threads and call
 -- another service; and reports its memory. Arguments: the folder of static files, the number of workers.
 
 local folder, workers = ...
@@ -47,7 +47,7 @@ app:get("/events", function(_, res)
     loop.sleep(0.002)
   end
 end)
--- Answers with the result of the thread that ends first; the other threads are killed.
+-- Responds with the result of the thread that ends first; the other threads are killed.
 app:get("/threads", function()
   local list = {}
   for i = 1, 5 do

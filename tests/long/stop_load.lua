@@ -1,6 +1,6 @@
 -- A server under the load of 64 connections gets SIGTERM, in 20 rounds with different delays. Every request whose bytes
--- have arrived must get its complete answer, and the process must end within its grace period with exit code 0. Some
--- requests have bodies, some answers are sent in pieces, and some handlers wait. One to three requests are pipelined.
+-- have arrived must get its complete response, and the process must end within its grace period with exit code 0. Some
+-- requests have bodies, some responses are sent in pieces, and some handlers wait. One to three requests are pipelined.
 -- Takes at most 120 s.
 
 local t = require "tests.kit"
@@ -11,7 +11,7 @@ local loop = require "lio.loop"
 local CONNECTIONS <const>, ROUNDS <const>, GRACE <const> = 64, 20, 5
 local BODY <const> = ("0123456789"):rep(5000)
 
--- The requests, and the bodies of their answers.
+-- The requests, and the bodies of their responses.
 local KINDS <const> = {
   { "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "Hello, World!\n" },
   { "GET /slow?seconds=0.05 HTTP/1.1\r\nHost: x\r\n\r\n", "late\n" },
@@ -20,7 +20,7 @@ local KINDS <const> = {
   { "GET /large?kib=64 HTTP/1.1\r\nHost: x\r\n\r\n", ("0123456789abcdef"):rep(4096) },
 }
 
--- Sends requests until the server closes the connection. Counts requests in `member.sent`, answers in
+-- Sends requests until the server closes the connection. Counts requests in `member.sent` and responses in
 -- `member.answered`.
 local function ask_on(member, state)
   local client <close> = http.open(state.port)
@@ -83,7 +83,7 @@ end
 
 math.randomseed(math.tointeger(tonumber(arg[1] or 5)))
 for round = 1, ROUNDS do
-  t.test("round " .. round .. ": a stop under load loses no answer", function()
+  t.test("round " .. round .. ": a stop under load loses no response", function()
     local total, took = one_round(0.1 + round * 0.013)
     print(("round %d: %d answers, ended %.0f ms after the signal"):format(round, total, took * 1000))
   end)

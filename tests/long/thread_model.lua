@@ -10,7 +10,7 @@ local run = require "tests.model.run"
 local operations = tonumber(arg[1]) or 1000000
 local seed = tonumber(arg[2]) or os.time() % 1000000
 local SECONDS <const> = 600
-local GROWTH <const> = 512 -- the memory may grow by this number of KiB in the whole run
+local GROWTH <const> = 512 -- the memory may grow by this number of KiB during the whole run
 
 print(("seed %d, %d operations, %d s at most"):format(seed, operations, SECONDS))
 io.stdout:flush()

@@ -27,7 +27,7 @@ local TAIL <const> = "\r\n--B--\r\n"
 
 local function figures(c) return json.decode(c:request("GET", "/figures").body) end
 
--- Sends `size` bytes. Returns the answer of the server.
+-- Sends `size` bytes. Returns the server's response.
 local function upload(c, target, size)
   local is_form = not target:find "stream"
   local head, tail = is_form and HEAD or "", is_form and TAIL or ""
@@ -70,7 +70,7 @@ for _, target in ipairs { "/stream", "/on_file", "/file" } do
   t.test("uploads to " .. target .. " of any size take the same memory", function()
     loop.run(function()
       local c <close> = http.open(port)
-      upload(c, target, MIB) -- so that the server has allocated the memory that it needs only once
+      upload(c, target, MIB) -- the server allocates memory that it keeps
       for _, size in ipairs { 8 * MIB, 256 * MIB, WHOLE } do measured(c, target, size) end
     end)
   end)

@@ -7,7 +7,8 @@ Chooser.__index = Chooser
 
 local choose = {}
 
--- Below FEW threads, more threads are started; above CROWD, only commands that end threads are chosen.
+-- Below FEW threads, new threads are more likely; above CROWD, no thread is started, and commands are chosen from
+-- IN_CROWD.
 local FEW <const>, CROWD <const> = 12, 24
 -- The id of an ended thread, scope or coroutine is still used until this many newer ids exist.
 local KEPT <const> = { thread = 60, scope = 20, co = 20 }
@@ -22,7 +23,7 @@ local COMMANDS <const> = {
 local IN_SCRIPT <const> = {
   ret = 8, err = 4, spawn = 4, wait = 3, kill = 1, status = 1, token = 2, sleep = 1, scope_spawn = 2,
 }
--- Commands that end threads.
+-- Commands that start no threads; most of them end threads.
 local IN_CROWD <const> = { ret = 10, err = 5, kill = 4, wait = 3, resume = 1, yield = 1, close = 1 }
 local ACTIONS <const> = {
   command = 75, command_any = 3, interrupt = 3, wake = 8, interrupt_token = 2, wake_sleeper = 4, kill = 4, status = 2,
@@ -169,7 +170,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Actions
 
--- Returns one of the threads that are blocked in a wait of this kind.
+-- Returns one of the threads that are blocked in a wait of this kind, or nil if there is none.
 function Chooser:blocked(kind)
   local list = {}
   for _, th in ipairs(self.living) do

@@ -1,5 +1,5 @@
 -- The commands of the model's threads, one function each: `op(world, thread, command)`. Called by
--- tests/model/world.lua; tests/model/real.lua has the real commands under the same names.
+-- tests/model/world.lua; tests/model/real.lua contains the real commands under the same names.
 -- Invariant: an operation ends its thread, blocks it, or leaves it to take its next command.
 
 local ops = {}
@@ -64,8 +64,8 @@ local function watch(w, list, fire)
 end
 
 -- Waits until a thread in `list` ends, and calls `finish(ok, value)`. If threads in the list have already ended, calls
--- it at once for the first of them. A woken thread takes the result when it runs. `off` is called when the wait is
--- cancelled.
+-- `finish` at once for the first of them. A woken thread takes the result when it runs. `off` is called when the wait
+-- is cancelled.
 local function wait_for(w, th, list, finish, off)
   for _, one in ipairs(list) do
     if one.ended then return finish(w:take(one)) end
@@ -267,7 +267,7 @@ function ops.timeout(w, th, c)
   end)
 end
 
--- Returns a list of threads for all and race (the threads of the handles, and new threads in a new scope), and the
+-- Returns a list of threads for `all` and `race` (the threads of the handles, and new threads in a new scope), and the
 -- scope. If the list is not valid, records this and returns nothing.
 local function members(w, th, c)
   local list, scope = known(w, c.ids), w:scope()
@@ -296,12 +296,12 @@ function ops.race(w, th, c)
   end, function() w:leave_scope(scope) end)
 end
 
--- The results for all: the result of each thread is taken when it ends.
+-- Collects the results for `all`: takes the result of each thread when the thread ends.
 local function gather(w, list, done)
   local got = { values = {}, left = 0 }
   local function collect(one)
     local ok, value = nil, "already waited"
-    -- A thread that the same end has woken earlier takes the result.
+    -- If the end of `one` has already woken a waiting thread, that thread takes the result.
     if not (got.began and one.waited) then ok, value = w:take(one, got.began) end
     got.values[one], got.left = value, got.left - 1
     if not ok and not got.failed then got.failed = { value } end

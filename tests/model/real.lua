@@ -188,7 +188,7 @@ function ops.timeout(ctx, c)
   record(ctx, "timeout", thread.timeout(c.far and FAR or 0, run_thread, new_thread(c.child)))
 end
 
--- Returns the list for all and race: handles first, then functions with their argument.
+-- Returns the list for `thread.all` and `thread.race`: handles first, then functions with their argument.
 local function members(c)
   local list = known(c.ids)
   if not list then return nil end
@@ -252,7 +252,7 @@ end
 
 function acts.collect() collectgarbage() end
 
---- Does an action of the driver.
+--- Performs an action of the driver.
 function real.act(action)
   acts[action.act](action)
 end

@@ -17,7 +17,7 @@ local t = require "tests.kit"
 local run = {}
 
 local HISTORY <const> = 30
-local OPEN_SCOPES <const> = 100 -- an open scope is used for this many more ids
+local OPEN_SCOPES <const> = 100 -- an open scope may be used until this many more ids exist
 local CHECK_EVERY <const> = 64 -- steps between two comparisons of every status
 
 -- ---------------------------------------------------------------------------------------------
@@ -25,7 +25,7 @@ local CHECK_EVERY <const> = 64 -- steps between two comparisons of every status
 
 local acts = {}
 
--- Reports whether a thread is blocked in a wait of this kind and is not woken yet.
+-- Reports whether a thread is blocked in a wait of this kind and has not been woken.
 local function is_blocked(th, kind)
   return th and th.blocked and th.blocked.kind == kind and not th.queued
 end
@@ -103,7 +103,8 @@ local function difference(w)
   end
 end
 
--- Compares the status of every thread and coroutine, and the number of tasks.
+-- Compares the status of every thread and coroutine, and the number of tasks. Returns a description of the first
+-- difference, or nil.
 local function compare_states(w, tasks)
   local living = 0
   for id, th in pairs(w.threads) do

@@ -1,6 +1,7 @@
--- The model of lio.thread for the property test. It predicts the log of threads that execute commands, without
--- coroutines. A thread is a chain of coroutines, and a coroutine is a list of frames. A thread that waits has a
--- `blocked` record, and a woken thread is in the ready queue. tests/model/real.lua executes the same commands.
+-- The model of lio.thread for the property test. It predicts the log of threads that execute commands, and runs no
+-- coroutines itself: a thread is represented by a chain of coroutines, and a coroutine by a list of frames. A thread
+-- that waits has a `blocked` record, and a woken thread is in the ready queue. tests/model/real.lua executes the same
+-- commands.
 -- Invariant: between two calls of `settle` every thread is blocked, queued or ended, and none runs.
 
 local ops = require "tests.model.ops"
@@ -198,8 +199,9 @@ function World.is_dead(_, th)
   return th.ended and (th.reaped or th.parent.ended_parent) or false
 end
 
---- Takes the result of a thread; only the first call gets it. If `woken` is true, the end of the thread has woken the
--- caller, which gets the result even if the parent has ended since.
+--- Takes the result of a thread; only the first call gets it, and later calls return nil and "already waited". If
+-- `woken` is true, the end of the thread has woken the caller, which gets the result even if the parent has ended
+-- since.
 function World:take(th, woken)
   if th.reaped or (self:is_dead(th) and not woken) then return nil, "already waited" end
   th.reaped = true
@@ -277,7 +279,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Scopes
 
---- Returns an open scope. The scopes of all, race and timeout have no `id`.
+--- Returns an open scope. The scopes of `all`, `race` and `timeout` have no `id`.
 function World:scope(id)
   local scope = { id = id, children = {}, members = {}, waiters = {} }
   if id then self.scopes[id] = scope end
@@ -289,7 +291,7 @@ function World.is_busy(_, scope)
   return scope.members[1] ~= nil
 end
 
---- Returns the results of scope:wait when all threads of the scope have ended. It reports their failures.
+--- Returns the results of scope:wait for a scope whose threads have ended, and marks their failures as reported.
 function World.scope_answer(_, scope)
   if not scope.problem then return true end
   for _, th in ipairs(scope.children) do th.reported = true end

@@ -1,6 +1,6 @@
 -- Sends requests for `/` to a server every few milliseconds while another load runs, and reports their latencies:
--- lio tests/peers/latency.lua PORT SECONDS. Every fourth request has its own connection, the others share one.
--- Called by tests/long/slow_clients.sh. Prints one line: requests, failures, and p50, p99 and longest in milliseconds.
+-- lio tests/peers/latency.lua PORT SECONDS. Every fourth request has its own connection; the others share one. Called
+-- by tests/long/slow_clients.sh. Prints one line: requests, failures, and p50, p99 and longest in milliseconds.
 
 local lio = require "lio"
 local loop = require "lio.loop"

@@ -17,7 +17,8 @@ app:get("/status/:code<%d+>", function(req)
   return code, code ~= 204 and code ~= 304 and "status " .. code or nil, { ETag = '"peer"' }
 end)
 
--- Sends `count` pieces of `size` bytes, with a wait between two if one is requested.
+-- Sends `count` pieces of `size` bytes. If the query contains `wait`, waits for that number of seconds after each
+-- piece.
 app:get("/pieces", function(req, res)
   local count = math.tointeger(tonumber(req.query.count or 3))
   local piece = ("x"):rep(math.tointeger(tonumber(req.query.size or 10)))

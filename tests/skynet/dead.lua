@@ -1,4 +1,4 @@
--- Services that end: with calls in progress, while callers wait for them, before they have begun.
+-- Services that end: with calls in progress, while callers wait for them, before they have started.
 
 -- luacheck: read_globals SERVICE_NAME
 

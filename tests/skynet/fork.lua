@@ -11,7 +11,7 @@ skynet.start(function()
   skynet.sleep(0)
   print "then the forks"
 
-  -- A fork that was made in a fork runs after the earlier forks.
+  -- A fork that another fork creates runs after the earlier forks.
   skynet.fork(function()
     say "a"
     skynet.fork(say, "a's own")

@@ -66,7 +66,7 @@ local function master()
     table.sort(sums)
     print(table.concat(sums, " "), other > 5)
 
-    -- Sleeps in a nested coroutine: one is woken by the coroutine itself as the token, one by another token.
+    -- Sleeps in a nested coroutine: one is woken with the coroutine itself as the token, the other with another token.
     local inner
     skynet.fork(function()
       local co = coroutine.create(function()

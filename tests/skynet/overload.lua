@@ -1,5 +1,5 @@
 -- A mailbox that fills while its service is busy: the log reports when it has more than 1024, 2048, … messages, and
--- again after it was empty.
+-- again after the mailbox has been empty.
 
 -- luacheck: read_globals SERVICE_NAME
 

@@ -1,5 +1,5 @@
--- `skynet.queue`: one function at a time in the order of the calls, even if they wait; a section can be entered again
--- from inside; an error, or the end of a coroutine that is inside or waits, frees it.
+-- `skynet.queue`: one function runs at a time, in the order of the calls, even if the functions wait; a section can be
+-- entered again from inside; an error, or the end of a coroutine that is inside or waits, frees the section.
 
 -- luacheck: read_globals SERVICE_NAME
 

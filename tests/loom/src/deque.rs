@@ -1,4 +1,4 @@
-//! Replacements for crossbeam's deques, which loom cannot instrument. They have the part of the interface that
+//! Replacements for crossbeam's deques, which loom cannot instrument. They implement the part of the interface that
 //! src/ltask/ready_queues.rs uses, with the weakest memory order that is allowed for a deque. As in crossbeam, a batch
 //! that is being stolen is temporarily in neither queue, and a thief may miss an item that was just pushed.
 
@@ -31,7 +31,7 @@ impl<T> Pile<T> {
         }
     }
 
-    /// Takes `of(count)` items from the front. Returns None if another thread took items at the same time.
+    /// Takes `of(count)` items from the front. Returns None if another thread pushed or took items at the same time.
     fn take(&self, of: impl Fn(u32) -> u32) -> Option<Vec<T>> {
         let seen = self.count.load(Ordering::Relaxed);
         let most = of(seen);

@@ -1,6 +1,6 @@
 //! Loom models of the scheduler's synchronised parts. The files under test are included unchanged; here their
-//! `sync` module provides loom's types, so that each model runs in every interleaving and with every value
-//! that the memory model allows a load to return.
+//! `sync` module provides loom's types, so that each model runs in every interleaving, up to a number of preemptions,
+//! and with every value that the memory model allows a load to return.
 //!
 //! Loom reports a model that waits forever as a deadlock, so no model has a timeout, and none polls.
 //! `LOOM_MAX_PREEMPTIONS` changes the number of preemptions that the models explore.

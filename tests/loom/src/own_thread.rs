@@ -1,9 +1,9 @@
 //! A service with its own thread, which sleeps until its waker is used, receives every message. The waker works like
 //! the one in src/ltask/event.rs, with a flag instead of the descriptor. A sender claims the waker under the lock of
-//! the mailbox and uses it after unlocking. The reader empties the descriptor, then reads the mailbox. If the mailbox
-//! is empty, the mailbox arms the waker. Where event.rs stores a value, this waker swaps it, with a memory order that
-//! is not stronger: loom does not fix the order of a store and another thread's swap, even if a loaded value implies
-//! this order.
+//! the mailbox and uses it after unlocking. The reader resets the flag, then reads the mailbox. If the mailbox is
+//! empty, the mailbox arms the waker. Where event.rs stores a value, this waker swaps it, with a memory order that is
+//! not stronger: loom does not fix the order of a store and another thread's swap, even if a loaded value implies this
+//! order.
 
 use crate::check;
 use crate::fixture::{Body, ID, Note};
@@ -173,7 +173,7 @@ fn a_wake_between_messages_hides_no_message() {
     });
 }
 
-/// A wake while the service reads a burst of messages ends its next wait.
+/// If the service is woken while it reads a burst of messages, its next wait ends at once.
 #[test]
 fn a_wake_is_not_lost_while_its_service_reads() {
     check(3, || {

@@ -236,7 +236,7 @@ fn a_service_in_the_hand_off_slot_behind_a_slice_that_blocks_is_released() {
     check(2, || {
         let scheduler = Scheduler::new(2, 0, 3, slice);
         scheduler.ready.inject(X);
-        // The second function is the monitor thread, which detects that the slice takes too long.
+        // The function in the list runs as the monitor thread, which detects that the slice takes too long.
         run(
             &scheduler,
             vec![|scheduler| {
