@@ -105,8 +105,8 @@ fn decode(
     Err(Failure::new(name, message, code).into())
 }
 
-/// `decoder:write(bytes)`: returns the decoded bytes. If the data is malformed, this and all later calls return nil, a
-/// message and `"corrupt"` or `"too long"`.
+/// `decoder:write(bytes)`: returns the decoded bytes. If the data is malformed, this call and each later one with
+/// bytes return nil, a message and `"corrupt"` or `"too long"`.
 fn decoder_write(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     decode(call, "write", |decoder, stack| Ok(decoder.write(stack.bytes(2)?)))
 }

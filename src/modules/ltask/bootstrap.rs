@@ -290,7 +290,7 @@ fn run_system(call: &mut Call<'_>) -> Result<Either<i64, Light>, Fault> {
 fn wait(call: &mut Call<'_>) -> Result<i64, Fault> {
     match owned_system(call)? {
         (_, true) => wait_for_end(call),
-        (_, false) => Err(Fault::message("wait: the system does not run")),
+        (_, false) => Err(Fault::message("wait: the system is not running")),
     }
 }
 

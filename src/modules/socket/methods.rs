@@ -42,8 +42,8 @@ fn bind(call: &mut Call<'_>) -> Result<bool, Fault> {
     done("bind", socket.and_then(|socket| socket.bind(&address)))
 }
 
-/// `s:bind(…)` of `bee.socket`: if a unix socket's file exists at the path and no process listens on it, the file is
-/// removed first.
+/// `s:bind(…)` of `bee.socket`: if a unix socket's file exists at the path and no socket uses it, the file is removed
+/// first.
 fn bind_over(call: &mut Call<'_>) -> Result<bool, Fault> {
     let address = endpoint::argument(call, 2)?;
     let socket = open(call)?.0.raw();
