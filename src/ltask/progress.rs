@@ -1,4 +1,5 @@
-//! The progress of a thread that runs services: whether a slice runs, which service it belongs to, and since when.
+//! The progress of a thread that runs services: whether a slice is running, which service it belongs to, and when it
+//! began.
 //!
 //! The monitor thread reads the progress. It interrupts the thread (`lua::interrupt`) to report where a service hangs,
 //! or to end a slice when the system quits.

@@ -103,7 +103,7 @@ fn join(system: &Arc<System>) -> i32 {
         if system.running.load(Ordering::SeqCst) > 0 && !thread.is_finished() {
             continue;
         }
-        // A thread that panicked has reported the panic on standard error.
+        // If the thread panicked, the panic hook has already reported the panic on standard error.
         let _ = thread.join();
     }
     interrupt::uninstall();

@@ -55,10 +55,10 @@ pub(crate) struct Service {
     slot: Option<SlotRef<ServiceVm>>,
     system: Arc<System>,
     pub(crate) statistics: Arc<Statistics>,
-    /// Messages that were received and not yet read.
+    /// Messages that have been received but not yet read.
     pub(crate) batch: VecDeque<Message>,
     pub(crate) receipt: Option<Receipt>,
-    /// Requests that were read and not yet answered.
+    /// Requests that have been read but not yet answered.
     pub(crate) unanswered: Unanswered,
     pub(crate) affinity: Affinity,
     /// The affinity with which the current slice runs.
@@ -67,7 +67,7 @@ pub(crate) struct Service {
     pub(crate) event: Option<Arc<Event>>,
     /// Whether the service moves to its own thread after this slice.
     pub(crate) needs_own_thread: bool,
-    /// Messages that `exclusive.send` has accepted and that were not yet delivered.
+    /// Messages that `exclusive.send` has accepted but that have not been delivered yet.
     pub(crate) send_queue: VecDeque<Message>,
     /// Whether the service has died. If so, responses from its finalizers are dropped.
     pub(crate) is_dead: bool,
@@ -112,7 +112,7 @@ impl Service {
         }
     }
 
-    /// Makes this VM, which is not a service yet, service `id`.
+    /// Turns this VM, which is not a service yet, into service `id`.
     pub(crate) fn become_service(&mut self, id: ServiceId) {
         self.id = id;
         self.slot = self.system.registry.slot_ref(id);

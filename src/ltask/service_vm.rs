@@ -85,7 +85,7 @@ impl Vm<Service> {
         has_next.then_some(ended)
     }
 
-    /// Ends the service. Pending `<close>` variables and finalizers run.
+    /// Ends the service. Closes pending `<close>` variables and runs finalizers.
     pub(crate) fn end(mut self) {
         self.is_dead = true;
         if !self.is_broken()
@@ -103,8 +103,8 @@ impl Vm<Service> {
     }
 }
 
-/// Kills the tasks, then closes the coroutine of the main function, which is the argument. Their `<close>` variables
-/// run.
+/// Kills the tasks, then closes the coroutine of the main function, which is the argument. Their pending `<close>`
+/// variables are closed.
 const CLOSE_COROUTINES: Function = Function::new(|call: &mut Call<'_>| -> Result<Next, Fault> {
     let task = call.loaded("lio.task")?;
     if call.kind(task) == Kind::Table {

@@ -19,7 +19,7 @@ unsafe extern "C-unwind" fn break_through(_: *mut lua_State) -> c_int {
     panic!("unwinds the VM")
 }
 
-/// A function that panics inside of the barrier.
+/// A function that panics inside the barrier.
 const BREAK_INSIDE: Function =
     Function::new(|_: &mut Call<'_>| -> Result<(), Fault> { panic!("the barrier stops this") });
 
@@ -52,8 +52,8 @@ fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
     id
 }
 
-/// Reads one message, then panics while another message is unread. If a finalizer or a `<close>` variable runs, it ends
-/// the system with exit code 7.
+/// Reads one message, then panics while another message is unread. If a finalizer or a `__close` metamethod runs, it
+/// ends the system with exit code 7.
 const VICTIM: &str = r#"
     local ltask = require "ltask"
     local closing <close> = setmetatable({}, { __close = function() finish(7) end, __gc = function() finish(7) end })
@@ -72,7 +72,7 @@ const CLOSING_VICTIM: &str = r#"
     while not ltask.recv_message() do coroutine.yield() end
 "#;
 
-/// Waits for the errors that answer sessions 5 and 6. Ends the system with exit code 42 if they are right.
+/// Waits for the errors that answer sessions 5 and 6. Ends the system with exit code 42 if they are as expected.
 const ASKER: &str = r#"
     local ltask = require "ltask"
     local got = {}

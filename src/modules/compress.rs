@@ -46,7 +46,7 @@ fn decoder(call: &mut Call<'_>) -> Result<New<Decoder>, Fault> {
     Ok(New::of(Decoder::new(coding, limit)))
 }
 
-/// Returns the bytes at argument 2, or no bytes if it is absent.
+/// Returns the bytes at argument 2; an empty slice if the argument is absent.
 fn optional(stack: &Stack) -> Result<&[u8], Fault> {
     Ok(stack.optional(2, Stack::bytes)?.unwrap_or_default())
 }
@@ -105,8 +105,8 @@ fn decode(
     Err(Failure::new(name, message, code).into())
 }
 
-/// `decoder:write(bytes)`: returns the decoded bytes. If the data is malformed, this and all later calls return nil, a
-/// message and `"corrupt"` or `"too long"`.
+/// `decoder:write(bytes)`: returns the decoded bytes. If the data is malformed or the output exceeds the limit, this
+/// and all later calls return nil, a message and `"corrupt"` or `"too long"`.
 fn decoder_write(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     decode(call, "write", |decoder, stack| Ok(decoder.write(stack.bytes(2)?)))
 }

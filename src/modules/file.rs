@@ -74,8 +74,8 @@ fn folder(call: &mut Call<'_>) -> Result<New<Folder>, Fault> {
     opened(Folder::open(call.bytes(1)?))
 }
 
-/// `file.measure(f)`: returns the current size of a file that this library or `io.open` opened; `nil, message, code` if
-/// it is not a regular file.
+/// `file.measure(f)`: returns the current size in bytes of a file that this library or `io.open` opened; `nil, message,
+/// code` if the file is closed or is not a regular file.
 fn measure(call: &mut Call<'_>) -> Result<i64, Fault> {
     let file = descriptor(call, 1)?.ok_or_else(|| failure("sendfile", CLOSED))?;
     let metadata = Metadata::of(file).map_err(failed("sendfile"))?;

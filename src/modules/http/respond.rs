@@ -279,7 +279,8 @@ pub(super) const DETACH: Function = Function::new(|call: &mut Call<'_>| {
     Ok(Some(New::of(Connection::from(stream))))
 });
 
-/// `request.address(req)`: returns the ip, the port and the family of the peer; nothing if the connection is closed.
+/// `request.address(req)`: returns the IP address, the port and the family of the peer; nothing if the connection is
+/// closed.
 pub(super) const ADDRESS: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let server = machine.server.borrow();

@@ -20,7 +20,7 @@ impl Object for AppRoutes {
 pub(crate) const NEW: Function = Function::new(|_: &mut Call<'_>| Ok::<_, Fault>(New::of(AppRoutes::default())));
 
 /// `routes:add(method, pattern)`: adds a route and returns its id. If `method` is `""`, the route matches any method.
-/// Raises if the pattern is malformed.
+/// Raises if the pattern is malformed or the route already exists.
 fn add(call: &mut Call<'_>) -> Result<i64, Fault> {
     let routes = call.object::<AppRoutes>(1)?;
     let (method, pattern) = (call.bytes(2)?, call.utf8(3)?);
