@@ -59,7 +59,7 @@ impl Event {
     /// Drains the descriptor, without blocking.
     pub(crate) fn drain(&self) {
         let mut sink = [0u8; 64];
-        // The descriptor is nonblocking.
+        // The descriptor is non-blocking.
         while rustix::io::read(&self.reader, &mut sink) == Ok(sink.len()) {}
         // A swap instead of a store, so that the caller sees what other threads wrote before they called `wake`.
         self.woken.swap(false, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! The main loop of our service library. One entry into the VM handles a batch of messages.
+//! The main loop of lio's service library. One entry into the VM handles a batch of messages.
 //!
 //! The values of a message are pushed between two steps, so that an error there (not enough memory, corrupt bytes) does
 //! not skip a Rust frame. Until a task has the values, `library.current_message` describes the message: after an error,
@@ -51,7 +51,7 @@ impl LoopStep {
     }
 }
 
-/// `core.loop()`: handles messages, slice after slice, until `core.end_service`. For the main function.
+/// `core.loop()`: handles messages, slice after slice, until `core.end_service` is called. Called by the main function.
 pub(super) const LOOP_FUNCTION: Function = Function::new(|call: &mut Call<'_>| {
     library_tasks(call, "loop")?;
     call.drop_to(0);

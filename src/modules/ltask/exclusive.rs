@@ -23,8 +23,8 @@ pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// `exclusive.send(to, session, type, pointer, size)`: posts a message and returns true. A message to a full mailbox
-/// waits in the sending queue until there is room. If the sending queue is full, returns nothing, and the block still
-/// belongs to the caller.
+/// waits in the send queue until there is room. If the send queue is full, returns nothing, and the block still belongs
+/// to the caller.
 fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let from = service(call)?.id;
     if from == SYSTEM {

@@ -58,8 +58,8 @@ fn shown(receipt: Receipt) -> Receipts {
     }
 }
 
-/// `ltask.send_message_direct(to, session, type, pointer, size)`: posts a message at once (G1). Returns the kind of the
-/// receipt, and, if the message was refused, its pointer and size.
+/// `ltask.send_message_direct(to, session, type, pointer, size)`: posts a message immediately (G1). Returns the kind of
+/// the receipt, and, if the message was refused, its pointer and size.
 fn send_message_direct(call: &mut Call<'_>) -> Result<Receipts, Fault> {
     let from = service(call)?.id;
     let message = message(call, from)?;
@@ -103,8 +103,8 @@ fn pushlog(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `ltask.poplog()`: returns an entry of the log: its time (centiseconds since the epoch), service id, pointer and
-/// size; nothing if the log is empty.
+/// `ltask.poplog()`: takes the oldest entry of the log and returns its time (centiseconds since the Unix epoch),
+/// service id, pointer and size; nothing if the log is empty.
 const POPLOG: Function = on_service(|service| log_entry(service.system().log.pop()));
 
 /// `ltask.get_pushlog()`: returns a function pointer `void (void *log, uint32_t id, void *data, size_t size)`, and

@@ -8,8 +8,8 @@ use crate::lua::{Call, Fault, Kind, Nil};
 use crate::task::{Ending, Tag, Tasks, Token};
 use std::rc::Rc;
 
-/// Resumes the task that waits on the session of `header`, with the topmost `count` values. Returns whether a task
-/// waits.
+/// Resumes the task that waits on the session of `header`, with the topmost `count` values. Returns false if no task
+/// waits on the session.
 #[inline]
 pub(super) fn wake_waiter(
     call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, ending: Ending, header: MessageHeader,

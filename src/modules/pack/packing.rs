@@ -272,7 +272,7 @@ fn pairs_of(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(call.metafield(1, &PAIRS)?))
 }
 
-/// `(value)`: returns a message if the value cannot be packed.
+/// `(value)`: returns an error message if the value cannot be packed; otherwise nil.
 fn refusal(call: &mut Call<'_>) -> Result<Option<&'static str>, Fault> {
     let failed = call.walk(|values| match values.kind(1) {
         Kind::String | Kind::Table => None,

@@ -1,4 +1,4 @@
-//! `stream.broadcast`: one message to many connections.
+//! `stream.broadcast`: sends one message to many connections.
 
 use super::connection::Connection;
 use crate::lua::{Call, Fault, Nil, Value, results};

@@ -132,7 +132,7 @@ fn wait(call: &mut Call<'_>, hold: Hold) -> Result<Next<Reply>, Fault> {
     Ok(Next::yields(0, then(resumed), 0))
 }
 
-/// Returns the tasks of the function, and stores them in the connection.
+/// Returns the tasks in the running function's upvalue, and stores them in the connection.
 #[cold]
 fn load_tasks(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
     let tasks = tasks(call)?;
