@@ -147,7 +147,7 @@ t.test("outside of services, a function that needs a service raises an error tha
   ]]
   local wanted = {}
   for _, name in ipairs { "self", "call", "send", "sleep", "getenv", "newservice", "exit", "ret", "stat" } do
-    wanted[#wanted + 1] = ("program:1: %s: this works inside a service only\n"):format(name)
+    wanted[#wanted + 1] = ("program:1: %s: this function works only inside a service\n"):format(name)
   end
   t.eq({ r.out, r.err }, { table.concat(wanted), "" })
 end)

@@ -1,7 +1,7 @@
 //! The log queue: the log entries that the logger has not read.
 //!
 //! Entries are payloads that the service library packed. While there is no logger (no service has read an entry, and
-//! none is set as reader), the scheduler's own messages are written to standard error at once, so that errors in a
+//! none is set as reader), the scheduler's own messages are written to standard error immediately, so that errors in a
 //! system without a logger are visible.
 //!
 //! The queue is bounded. When it is full, lines are dropped until half of it is free again; then a line reports how

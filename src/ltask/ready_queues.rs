@@ -70,7 +70,8 @@ impl ReadyQueues {
         id
     }
 
-    /// Puts a service into the worker's hand-off slot. Returns the service that was there.
+    /// Puts a service into the worker's hand-off slot. Returns the service that was in the slot before; None if the
+    /// slot was empty.
     pub(crate) fn hand_off(&self, worker: usize, id: ServiceId) -> Option<ServiceId> {
         let before = self.lanes[worker].hand_off.swap(id, Ordering::AcqRel);
         (before != 0).then_some(before)

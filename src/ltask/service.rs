@@ -231,8 +231,8 @@ impl Service {
     }
 
     /// Sets a timer: a RESPONSE with `session` reaches the service after `ticks` centiseconds. If `ticks` is 0 or less,
-    /// does not set a timer: the response is posted at once, behind the messages that are in the mailbox. Returns the
-    /// timer's id; None if no timer was set.
+    /// does not set a timer: the response is posted immediately, behind the messages that are in the mailbox. Returns
+    /// the timer's id; None if no timer was set.
     pub(crate) fn set_timer(&self, session: i64, ticks: i64) -> Option<u64> {
         if ticks <= 0 {
             let message = Message::without_payload(SYSTEM, self.id, session, kind::RESPONSE);
@@ -282,7 +282,7 @@ impl Service {
         self.batch.is_empty() && !self.refill() && !self.library.has_ready()
     }
 
-    /// Blocks until the service's event is signalled. Without an event, returns at once.
+    /// Blocks until the service's event is signalled. If the service has no event, returns immediately.
     pub(crate) fn wait(&self) {
         if let Some(event) = &self.event {
             event.wait();
@@ -315,7 +315,7 @@ impl Service {
     }
 
     /// Posts a message from the service library. If the mailbox is full and `wait` is true, queues the message behind
-    /// the messages that wait for room there.
+    /// the messages that wait for room in the same mailbox.
     #[inline]
     pub(crate) fn deliver_or_queue(&mut self, message: Message, send_session: i64, wait: bool) -> Posted {
         if self.library.has_waiting(message.to) {

@@ -35,8 +35,8 @@ impl Vm<Service> {
         Ok(())
     }
 
-    /// Runs one slice. `argument` is the value with which the main function is resumed, if any. If a panic unwinds the
-    /// VM, the panic is caught here, and the service has failed.
+    /// Runs one slice. `argument` is the value with which the main function is resumed, if any. Catches a panic that
+    /// unwinds the VM; the service has then failed.
     #[inline(always)]
     pub(crate) fn run_slice(&mut self, argument: Option<bool>) -> SliceEnd {
         self.slice_affinity = self.affinity;

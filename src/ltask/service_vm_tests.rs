@@ -107,7 +107,7 @@ fn a_panic_in_a_vm_that_closes_ends_its_service_and_not_the_worker() {
 fn ends_alone(code: &str) {
     let config = Config { worker: 1, ..Config::default() };
     let system = System::new(config, <Builtin as Environment>::PREPARATION).expect("a system");
-    // There is no root, so the requests that the dead service has not answered get their errors at once.
+    // There is no root, so the requests that the dead service has not answered get their errors immediately.
     assert_eq!(system.registry.open(1), Some(1));
     lifecycle::discard(&system, 1);
     let victim = add(&system, "victim", code);

@@ -85,7 +85,7 @@ impl Sleepers {
         }
     }
 
-    /// Called by a worker that has run out of work and starts to search.
+    /// Called by a worker that has run out of work and starts searching.
     pub(crate) fn search(&self) {
         self.searching.fetch_add(1, Ordering::SeqCst);
     }

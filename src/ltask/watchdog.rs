@@ -156,7 +156,7 @@ impl Sample {
             self.logged = true;
         } else if now - self.requested_at >= TRACEBACK_TIMEOUT {
             self.logged = true;
-            let cause = "; it blocks in a C function, or runs in a coroutine of its own";
+            let cause = "; it is blocked in a C function, or is running a coroutine that the program has created";
             self.report(system, b"error", now, "has not paused for", cause);
             if let Some(statistics) = &self.statistics {
                 statistics.long_slice_reported.store(true, Ordering::Relaxed);

@@ -21,7 +21,7 @@ pub(crate) struct WorkerQueue {
     hand_offs: Cell<u32>,
     /// The number of calls to `pick`.
     turn: Cell<u32>,
-    /// Whether the deque may have a service that was not announced.
+    /// Whether the deque may contain a service that has not been announced.
     has_unannounced: Cell<bool>,
 }
 

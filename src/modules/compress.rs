@@ -69,7 +69,7 @@ fn encoder_write(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     encode(call, |encoder, stack| Ok(encoder.write(stack.bytes(2)?)))
 }
 
-/// `encoder:flush([bytes])`: encodes `bytes` and returns all output that is needed to decode the bytes that were
+/// `encoder:flush([bytes])`: encodes `bytes` and returns all output that is needed to decode the bytes that have been
 /// written so far.
 fn encoder_flush(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     encode(call, |encoder, stack| {

@@ -17,8 +17,8 @@
 //!
 //! The first design misses the target for the pair (1.3 times Lua's own cost) by far, and its marker is visible among
 //! the user's own values. The second design pays for each level at every wait. The third design misses the target too,
-//! and cannot resume at all below a C function that cannot yield. The last design, which is used here, has none of
-//! these costs.
+//! and cannot resume at all below a C function that cannot yield. The last design, which lio uses, has none of these
+//! costs.
 
 use super::task::{TASKS_OBJECT, push_tasks_object, tasks};
 use crate::lua::{

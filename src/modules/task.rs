@@ -51,7 +51,7 @@ pub(crate) fn push_tasks_object(call: &mut Call<'_>) -> Result<i32, Fault> {
 
 /// Returns the error of a wait on a token on which another task is already waiting.
 pub(crate) fn in_use() -> Fault {
-    Fault::message("wait: a task already waits on this token")
+    Fault::message("wait: a task is already waiting on this token")
 }
 
 /// Returns a coroutine for a new task, and the number of arguments. The values of the call, a function and its

@@ -70,8 +70,8 @@ fn of_request(call: &mut Call<'_>, mode: ReadMode) -> Result<Reply, Fault> {
     read(call, server, id, limit, mode)
 }
 
-/// `request.body(req, limit)`: reads the body as `http.body_of` does, but does not store it. For Lua code, after a
-/// wait.
+/// `request.body(req, limit)`: reads the body as `http.body_of` does, but does not store it. Lua code calls this
+/// function after a wait.
 pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| of_request(call, ReadMode::Whole));
 
 /// `request.piece(req, limit)`: returns the next piece of the body, nil at its end; otherwise returns the same as

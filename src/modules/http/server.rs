@@ -19,7 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 
-/// The maximum number of connections accepted at once; then other tasks run.
+/// The maximum number of connections that are accepted in a row before other tasks run.
 const BATCH: usize = 64;
 
 /// The key of the listener's events.

@@ -180,7 +180,7 @@ fn create(
 
 fn no_slot(wanted: ServiceId) -> String {
     match wanted {
-        0 => "new service: there are too many (config.max_service)".to_owned(),
+        0 => "new service: there are too many services (config.max_service)".to_owned(),
         _ => format!("new service: the id {wanted} is taken, or too high"),
     }
 }
@@ -290,7 +290,7 @@ fn run_system(call: &mut Call<'_>) -> Result<Either<i64, Light>, Fault> {
 fn wait(call: &mut Call<'_>) -> Result<i64, Fault> {
     match owned_system(call)? {
         (_, true) => wait_for_end(call),
-        (_, false) => Err(Fault::message("wait: the system does not run")),
+        (_, false) => Err(Fault::message("wait: the system is not running")),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The main loop of lio's service library. One entry into the VM handles a batch of messages.
 //!
-//! The values of a message are pushed between two steps, so that an error there (not enough memory, corrupt bytes) does
-//! not skip a Rust frame. Until a task has the values, `library.current_message` describes the message: after an error,
-//! `recover` answers it. The stack frame of the loop is empty between two messages.
+//! The values of a message are pushed between two steps, so that an error of pushing them (not enough memory, corrupt
+//! bytes) does not skip a Rust frame. Until a task has the values, `library.current_message` describes the message:
+//! after an error, `recover` answers it. The stack frame of the loop is empty between two messages.
 
 use super::arguments::service;
 use super::callbacks;

@@ -17,7 +17,7 @@ pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     let service = service(call)?;
     // A VM that `preinit` creates has the id `SYSTEM` until it becomes a service, which may have its own thread.
     if service.id != SYSTEM && !service.statistics.exclusive.load(Ordering::Relaxed) {
-        return Err(Fault::message("ltask.exclusive: this service has no thread of its own by configuration"));
+        return Err(Fault::message("ltask.exclusive: this service is not configured to have its own thread"));
     }
     Ok(Module(FUNCTIONS))
 });

@@ -16,7 +16,7 @@ pub(super) fn loop_ended(call: &mut Call<'_>) -> Result<bool, Fault> {
     }
     if !matches!(call.without_memory_limit(call_loop_failed), Ok(true)) {
         let service = service(call)?;
-        service.system().log_text(service.id, "error while an error was handled");
+        service.system().log_text(service.id, "an error occurred while an error was being handled");
     }
     Ok(false)
 }

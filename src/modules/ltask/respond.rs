@@ -134,7 +134,7 @@ fn describe(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<Option
     let described = run_failed(call, co, error, tag);
     let (result, ok) = described.map_err(|fault| fault.to_string())?;
     if !ok {
-        return Err(text_at(call, result, "error while an error was described"));
+        return Err(text_at(call, result, "an error occurred while an error was being described"));
     }
     if tag.session == 0 {
         return Ok(None);

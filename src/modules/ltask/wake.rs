@@ -18,7 +18,7 @@ pub(super) fn wake_waiter(
     if woken.is_err() {
         service(call)?.library.current_message = Some(header);
     }
-    woken.map_err(|_| Fault::message("too many values in an answer"))
+    woken.map_err(|_| Fault::message("too many values in a response"))
 }
 
 /// Handles a response for which no coroutine waits. If the session belongs to a timer of `ltask.timeout`, runs the
