@@ -20,8 +20,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The maximum size of all queued entries in bytes, including the overhead of each entry. A single entry may be larger.
 const MAX_BYTES: usize = 64 << 20;
-/// The time, in nanoseconds, for which new lines are compared with a last line, and after which its repetitions are
-/// reported.
+/// The time, in nanoseconds, for which new lines are compared with a last line, and after which the last line's
+/// repetitions are reported.
 const REPEAT_WINDOW: u64 = 1_000_000_000;
 /// The maximum number of services whose last line is kept.
 const MAX_LAST_LINES: usize = 16;

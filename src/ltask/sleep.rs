@@ -117,7 +117,7 @@ impl Sleepers {
                 self.searching.fetch_add(1, Ordering::Relaxed);
                 return;
             }
-            // Another thread has woken this worker meanwhile. The wakeup is consumed below, without sleeping.
+            // Another thread has woken this worker meanwhile. The loop below consumes the wakeup without sleeping.
         }
         let parker = &self.parkers[worker];
         let mut woken = lock(&parker.woken);

@@ -25,7 +25,7 @@ pub(crate) fn own() -> i32 {
     }
 }
 
-/// Returns 0: on this operating system, threads have no CPU clocks.
+/// Returns 0: on this operating system, lio does not read the CPU clocks of threads.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn own() -> i32 {
     0

@@ -112,8 +112,8 @@ fn record(metadata: &Metadata) -> Vec<(&'static str, Value)> {
 }
 
 /// `folder:list([path [, most]])`: returns a list of tables with `name` and the fields of `stat`, and whether there are
-/// more than `most` entries (by default 10,000). Directories come before files; otherwise the order is by name. On
-/// failure, returns `nil, message, code`.
+/// more than `most` entries (by default 10,000). Directories come before files; both are sorted by name. On failure,
+/// returns `nil, message, code`.
 fn folder_list(call: &mut Call<'_>) -> Result<(Value, bool), Fault> {
     let (folder, stack) = call.object_and_stack::<Folder>(1)?;
     let path = stack.optional(2, Stack::bytes)?.unwrap_or_default();
@@ -144,7 +144,7 @@ const STAT: Function = Function::method(|file: &OpenFile| Value::Record(record(f
 /// `f:kind()`: returns `"file"` or `"directory"`.
 const KIND: Function = Function::method(|file: &OpenFile| file.metadata().kind.name());
 
-/// `f:size()`: returns the size in bytes when the file was opened.
+/// `f:size()`: returns the size in bytes that the file had when it was opened.
 const SIZE: Function = Function::method(|file: &OpenFile| file.metadata().size as i64);
 
 /// `f:read(offset, count)`: returns up to `count` bytes from `offset` (0 is the first byte), `""` at the end of the

@@ -159,8 +159,8 @@ fn waited(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     Ok(Next::rest(outcome.first))
 }
 
-/// `task.wakeup(token, …)`: wakes the task that waits on the token; its `wait` returns the values. Returns true; nil if
-/// no task waits on the token.
+/// `task.wakeup(token, …)`: wakes the task that waits on the token; the task's `wait` returns the values. Returns true;
+/// nil if no task waits on the token.
 fn wakeup(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let tasks = tasks(call)?;
     let Some(token) = tasks.token(call, 1) else { return Ok(None) };
@@ -310,8 +310,8 @@ fn is_idle(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(alive_task(call, &tasks).is_some_and(|id| tasks.is_idle(id)))
 }
 
-/// `task.busy()`: returns the CPU time of the running task in seconds, from an arbitrary point on, so only differences
-/// are meaningful; nil outside tasks. The first call starts the measurement of all resumes.
+/// `task.busy()`: returns the CPU time of the running task in seconds, measured from an arbitrary point, so only
+/// differences are meaningful; nil outside tasks. The first call starts the measurement of all resumes.
 fn busy(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
     Ok(tasks(call)?.cpu_seconds())
 }

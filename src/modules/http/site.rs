@@ -1,5 +1,5 @@
-//! `http.site`: a served folder. Small files are sent in one call. lualib/lio/web/static.lua handles directories,
-//! missing files, several ranges, long files, and requests with middleware.
+//! `http.site`: a served folder. `respond` sends small files. lualib/lio/web/static.lua handles directories, missing
+//! files, several ranges, long files, and requests with middleware.
 
 use super::files::{Copied, copied};
 use super::machine::{Machine, ServerObject};

@@ -32,7 +32,7 @@ fn send_message(call: &mut Call<'_>) -> Result<(), Fault> {
         return Err(Fault::message("Can't send message: this context cannot yield"));
     }
     if is_unread {
-        return Err(Fault::message("Can't send message: the receipt of the last one was not read"));
+        return Err(Fault::message("Can't send message: the previous receipt has not been read"));
     }
     let message = message(call, from)?;
     let service = service(call)?;
@@ -81,8 +81,8 @@ const SELF: Function = on_service(|service| service.id);
 /// `ltask.label()`: returns this service's label.
 const LABEL: Function = on_service(|service| service.statistics.label());
 
-/// `ltask.worker_id()`: returns the number of the worker that runs this service, from 0; nil if the service has its own
-/// thread.
+/// `ltask.worker_id()`: returns the number of the worker that runs this service, from 0; nil if the service does not
+/// run on a worker.
 const WORKER_ID: Function = on_service(|_| worker_number().map(|number| number as i64));
 
 /// `ltask.worker_bind([n])`: binds the service to worker n (from 0), from its next slice on; nil unbinds it.

@@ -66,7 +66,7 @@ impl Host for Responder {
         call.drop_to(height);
     }
 
-    /// Called when a wait is cancelled: removes its timer. A response that arrives later is dropped.
+    /// Called when a wait is cancelled: removes the wait's timer. A response that arrives later is dropped.
     fn cancelled(&self, call: &mut Call<'_>, reason: Reason) {
         if let (Reason::Timer(timer), Some(service)) = (reason, call.data::<Service>()) {
             service.system().monitor.timers.cancel(service.id, timer);

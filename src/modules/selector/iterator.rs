@@ -84,8 +84,8 @@ pub(super) const NOTHING_TO_WAIT_FOR: &str = "no open sockets to check and no ti
 type WaitResult = Either<Argument, (Argument, Nil, Nil, Argument)>;
 
 /// `for udata, events in sel:wait([timeout]) do`: blocks until a registration is ready, `timeout` seconds have passed
-/// (may be fractional; absent or negative: no timeout; 0: poll), or the waker fires. Then it yields each ready
-/// registration once, with its ready bits.
+/// (may be fractional; absent or negative: no timeout; 0: poll), or the waker fires. Then the loop yields each ready
+/// registration once: its udata and its ready bits.
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| wait(call, Unit::Seconds));
 
 /// Waits for events. The timeout at argument 2 is in `unit`.

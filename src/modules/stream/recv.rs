@@ -163,8 +163,8 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         Some(b"closed") => Some(Code::Closed),
         _ => None,
     };
-    // The connection stores the tasks, and keeps them even if another task holds it by now, as after an interrupt. If a
-    // program has replaced argument 1 with another value, the tasks are those of the upvalue.
+    // The connection stores the tasks, and keeps them even if another task already holds the connection, for example
+    // after an interrupt. If a program has replaced argument 1 with another value, the tasks are those of the upvalue.
     let known = call.as_object::<Connection>(1).and_then(|connection| connection.tasks.as_ref());
     let tasks = known.map_or_else(|| own_tasks(call), Ok)?;
     tasks.check_open()?;
