@@ -90,7 +90,7 @@ local FOR_SERVICES <const> = "self error dispatch call send ret retpack ignorere
 if not ltask.call then
   for name in FOR_SERVICES:gmatch "%S+" do
     skynet[name] = function(...) -- luacheck: ignore 212
-      error(name .. ": this works only inside a service", 2)
+      error(name .. ": works only inside a service", 2)
     end
   end
 end

@@ -32,8 +32,8 @@ t.test("unknown arguments are refused by name", function()
   local names = { "http" }
   t.raises("no such suite: htpp", command.parse, { "htpp" }, names)
   t.raises("unknown option: round", command.parse, { "round=3" }, names)
-  t.raises("rounds is a whole number", command.parse, { "rounds=0" }, names)
-  t.raises("rounds is a whole number", command.parse, { "rounds=1.5" }, names)
+  t.raises("rounds must be a whole number of 1 or more, not ", command.parse, { "rounds=0" }, names)
+  t.raises("rounds must be a whole number of 1 or more, not ", command.parse, { "rounds=1.5" }, names)
   t.raises("peers must be yes or no", command.parse, { "peers=maybe" }, names)
 end)
 
@@ -153,7 +153,7 @@ t.test("tables are written between the markers, and the text around them stays",
   t.eq(tables.replace(page, "a", "A", "new\n"), "before\n<!-- bench:a -->\nnew\n<!-- /bench:a -->\nafter\n")
   t.eq(tables.replace("text\n", "a", "A", "new\n"),
     "text\n\n## A\n\n<!-- bench:a -->\nnew\n<!-- /bench:a -->\n")
-  t.raises("not a pair", tables.replace, "<!-- bench:a -->\n", "a", "A", "new\n")
+  t.raises("the markers of a are incomplete or in the wrong order", tables.replace, "<!-- bench:a -->\n", "a", "A", "new\n")
 end)
 
 t.test("results are JSON with sorted keys and short numbers", function()

@@ -91,7 +91,7 @@ end, function(http, url)
 end)
 
 kit.test("a request fails on an unrequested 101", once "HTTP/1.1 101 Switching Protocols\r\n\r\n", function(http, url)
-  fails("protocol", "switches", http:get(url))
+  fails("protocol", "the server switched protocols, which was not requested", http:get(url))
 end)
 
 kit.test("after an upgrade, the program can take over the connection and its buffered bytes", function(c)

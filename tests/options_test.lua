@@ -107,7 +107,7 @@ t.test("an error about an argument names the call and has the program's line", f
   raises_here("bad argument #2 to 'new' (field 'timers' must be a result of timer.new, got a table)",
     function() net.new(selector, { wait = print, wakeup = print, fork = print, timers = {} }) end)
   raises_here("bad argument #1 to 'use' (table expected, got number)", function() net.use(5) end)
-  raises_here("net.remote: this works only inside a service", function() net.remote() end)
+  raises_here("net.remote: works only inside a service", function() net.remote() end)
   raises_here("bad argument #1 to 'create' (number expected, got string)", function() bee_select.create "x" end)
   local closed <const> = socket.create "tcp"
   closed:close()

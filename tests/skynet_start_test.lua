@@ -149,7 +149,7 @@ t.test("outside services, a function that needs a service raises an error that n
   ]]
   local wanted = {}
   for _, name in ipairs { "self", "call", "send", "sleep", "getenv", "newservice", "exit", "ret", "stat" } do
-    wanted[#wanted + 1] = ("program:1: %s: this works only inside a service\n"):format(name)
+    wanted[#wanted + 1] = ("program:1: %s: works only inside a service\n"):format(name)
   end
   t.eq({ r.out, r.err }, { table.concat(wanted), "" })
 end)

@@ -99,7 +99,7 @@ t.test("if two tasks wait on one token, the second wait raises and the first con
   task.fork(function() got = task.wait "shared" end)
   task.fork(function() problem = select(2, pcall(task.wait, "shared")) end)
   run_all()
-  t.ok(problem:find "a task already waits on this token", problem)
+  t.ok(problem:find "a task is already waiting on this token", problem)
   task.wakeup("shared", 7)
   run_all()
   t.eq(got, 7)

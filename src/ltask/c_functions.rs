@@ -1,4 +1,4 @@
-//! Functions that C code calls, from any thread. The first argument is the system's address, which C code receives
+//! Functions that C code can call from any thread. The first argument is the system's address, which C code receives
 //! together with the function. The C code must stop calling these functions before the system is closed.
 
 use super::log::Repetition;
@@ -14,26 +14,28 @@ pub(crate) fn context(system: &Arc<System>) -> Light {
     Light(Arc::as_ptr(system).expose_provenance())
 }
 
-/// Returns the C function `void (void *log, uint32_t id, void *data, size_t size)`, and the value of its parameter
-/// `log`. The function logs a block from `malloc` as an entry of service `id`, and takes ownership of the block.
+/// Returns the address of a C function `void (void *log, uint32_t id, void *data, size_t size)`, and the argument for
+/// its parameter `log`. The function logs a block from `malloc` as an entry of service `id`, and takes ownership of the
+/// block.
 pub(crate) fn log_of_services(system: &Arc<System>) -> (Light, Light) {
     (Light(log_from_c as *const () as usize), context(system))
 }
 
-/// Returns the C function `void (void *log, void *data, size_t size)`, and the value of its parameter `log`. The
-/// function logs a block from `malloc` as an entry of service 0, and takes ownership of the block.
+/// Returns the address of a C function `void (void *log, void *data, size_t size)`, and the argument for its parameter
+/// `log`. The function logs a block from `malloc` as an entry of service 0, and takes ownership of the block.
 pub(crate) fn log_of_system(system: &Arc<System>) -> (Light, Light) {
     (Light(send_log as *const () as usize), context(system))
 }
 
-/// Returns the C function `int (void *queue, void *message)`, and the value of its parameter `queue`. The function
-/// sends the pointer `message` to root as the request `external`, and returns 0 on success.
+/// Returns the address of a C function `int (void *queue, void *message)`, and the argument for its parameter `queue`.
+/// The function sends the pointer `message` to root as the request `external`. It returns 0 on success and 1 on
+/// failure.
 pub(crate) fn external_sender(system: &Arc<System>) -> (Light, Light) {
     (Light(send_external as *const () as usize), context(system))
 }
 
-/// Calls `function` with the system at the address `system`. If the call panics, returns None; the panic was reported
-/// on standard error.
+/// Calls `function` with the system at the address `system`. If the call panics, returns None; the panic hook has
+/// already reported the panic on standard error.
 fn with_system<R>(system: *mut c_void, function: impl FnOnce(&System) -> R) -> Option<R> {
     // SAFETY: C code got the address from `context`, calls only the functions below with it, and stops before the
     // system ends.

@@ -1,8 +1,9 @@
-//! The crash log. When the process gets a fatal signal, the signal's number and the service of each worker are written
-//! to the file that `config.crashlog` names; then the signal has its default effect.
+//! The crash log. When the process receives a fatal signal, the signal handler writes the signal's number and the
+//! service that each worker is running to the file `config.crashlog`. Then the signal's default action ends the
+//! process.
 //!
 //! At most one system of a process has a crash log at a time: the first that is configured to have one. The handler
-//! allocates nothing and does not wait: it writes nothing while another thread installs or writes a log.
+//! does not allocate or wait: if another thread is installing or writing a log, it writes nothing.
 
 use super::progress::Progress;
 use super::service::System;

@@ -1,6 +1,7 @@
-//! The event of a thread that blocks outside the scheduler: in a selector, in its wait function, or in the scheduler's
-//! own sleep. The event is one descriptor (eventfd(2) on Linux and Android, a pipe elsewhere) that is readable when a
-//! message has arrived.
+//! The event that wakes a blocked thread that is not a worker: a service's own thread, the process's main thread, or
+//! the thread that waits for the end of the system. The event is one descriptor (eventfd(2) on Linux and Android, a
+//! pipe elsewhere), which a selector can wait for. The descriptor is readable when a message has arrived or
+//! [`Event::wake`] was called.
 //!
 //! A burst of messages costs one system call, even if the reader is slow: only the thread that sets `claimed` writes,
 //! and `claimed` is cleared when the reader finds the mailbox empty. `claimed` changes under the mailbox's lock, so if
@@ -22,7 +23,7 @@ pub(crate) struct Event {
     reader: OwnedFd,
     /// The write end of the pipe; None for an eventfd.
     writer: Option<OwnedFd>,
-    /// Whether a sender has claimed the wakeup since the mailbox was last found empty.
+    /// Whether a sender has claimed the wakeup since the reader last found the mailbox empty.
     claimed: AtomicBool,
     /// Whether [`Event::wake`] was called since the descriptor was last drained.
     woken: AtomicBool,
@@ -47,7 +48,7 @@ impl Event {
         }
     }
 
-    /// Makes the descriptor readable. The caller has claimed the wakeup or set `woken`.
+    /// Makes the descriptor readable. The caller must have claimed the wakeup or set `woken`.
     pub(crate) fn signal(&self) {
         let one = 1u64;
         let target = self.writer.as_ref().unwrap_or(&self.reader);
@@ -58,7 +59,7 @@ impl Event {
     /// Drains the descriptor, without blocking.
     pub(crate) fn drain(&self) {
         let mut sink = [0u8; 64];
-        // The descriptor does not block.
+        // The descriptor is non-blocking.
         while rustix::io::read(&self.reader, &mut sink) == Ok(sink.len()) {}
         // A swap instead of a store, so that the caller sees what other threads wrote before they called `wake`.
         self.woken.swap(false, Ordering::SeqCst);

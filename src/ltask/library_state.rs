@@ -66,9 +66,9 @@ pub(crate) struct LibraryState {
     names: Vec<RequestName>,
     /// Messages that wait for room, by receiver and in order. Only a receiver of waiting messages has an entry.
     pub(crate) outbox: HashMap<ServiceId, VecDeque<WaitingMessage>>,
-    /// Whether a sender waits when a mailbox is full.
+    /// Whether a task that sends to a full mailbox waits for room.
     pub(crate) wait_when_full: bool,
-    /// Whether the service's main chunk has not returned yet.
+    /// Whether the service is starting: its main chunk has not returned yet.
     pub(crate) is_starting: bool,
     /// Whether the service has request handlers. If so, it does not end when it has no tasks left.
     pub(crate) has_handlers: bool,
@@ -82,7 +82,7 @@ pub(crate) struct LibraryState {
     pub(crate) has_own_loop: bool,
     /// Whether some functions behave as in the first generation of ltask.
     pub(crate) is_first_generation: bool,
-    /// Whether the service ends after the current message. Its other messages are not handled.
+    /// Whether the service ends after the current message. If so, the service's other messages are not handled.
     pub(crate) is_ending: bool,
 }
 

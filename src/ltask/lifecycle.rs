@@ -1,6 +1,6 @@
 //! How services start and end.
 //!
-//! When a service dies, the thread that has its VM does the following, in this order: it closes the mailbox (from then
+//! When a service dies, the thread that owns its VM does the following, in this order: it closes the mailbox (from then
 //! on, sends fail), records unread and unanswered requests for root, removes the timers, closes the VM, and sends root
 //! a signal. Root answers the recorded requests and frees the id.
 
@@ -78,7 +78,7 @@ pub(crate) fn end(system: &System, mut service: ServiceVm) {
     }
     let signal = Message::without_payload(id, ROOT, 0, kind::SIGNAL);
     if system.post(signal, 0).is_err() {
-        // There is no root, so the requests are answered here.
+        // There is no root, so this function answers the requests.
         for (from, session) in take_unanswered(system, id) {
             system.answer_dead(id, from, session);
         }
@@ -86,9 +86,9 @@ pub(crate) fn end(system: &System, mut service: ServiceVm) {
     }
 }
 
-/// Closes a service on behalf of root. If the service is running, returns nothing: the service dies after its slice,
-/// and then root gets a signal. Otherwise ends the service, unless it is already dead, and returns its unanswered
-/// requests.
+/// Closes a service on behalf of root. If the service is running, returns an empty vector: the service dies after its
+/// slice, and then root gets a signal. Otherwise ends the service, unless it is already dead, and returns its
+/// unanswered requests.
 pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
     let Some(slot) = system.registry.get(id) else { return Vec::new() };
     if slot.mailbox.is_dead(id) {
@@ -133,7 +133,7 @@ fn requests(messages: &[Message]) -> impl Iterator<Item = (ServiceId, i64)> {
     messages.iter().filter(|message| message.wants_response()).map(|message| (message.from, message.session))
 }
 
-/// Takes the requests that service `id` had not answered when it died.
+/// Takes and returns the requests that service `id` had not answered when it died.
 fn take_unanswered(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
     system.statistics(id).map_or_else(Vec::new, |statistics| std::mem::take(&mut *lock(&statistics.unanswered)))
 }

@@ -1,8 +1,8 @@
-//! The log queue: the lines of services that the logger has not read.
+//! The log queue: the log entries that the logger has not read.
 //!
-//! Entries are payloads that the service library packed. While there is no logger (no service has read an entry or is
-//! set as reader), the scheduler's own messages are written to standard error at once, so that errors in a system
-//! without a logger are visible.
+//! Entries are payloads that the service library packed. While there is no logger (no service has read an entry, and
+//! none is set as reader), the scheduler's own messages are written to standard error immediately, so that errors in a
+//! system without a logger are visible.
 //!
 //! The queue is bounded. When it is full, lines are dropped until half of it is free again; then a line reports how
 //! many were dropped. A line that equals its service's last line is counted, not queued. A second later, or when the
@@ -20,7 +20,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The maximum size of all queued entries in bytes, including the overhead of each entry. A single entry may be larger.
 const MAX_BYTES: usize = 64 << 20;
-/// How long a last line is kept, and how long its repetitions are counted before they are reported, in nanoseconds.
+/// The time, in nanoseconds, for which new lines are compared with a last line, and after which the last line's
+/// repetitions are reported.
 const REPEAT_WINDOW: u64 = 1_000_000_000;
 /// The maximum number of services whose last line is kept.
 const MAX_LAST_LINES: usize = 16;
@@ -29,7 +30,7 @@ const MAX_COMPARED: usize = 4096;
 
 /// An entry of the log.
 pub(crate) struct Entry {
-    /// Centiseconds since the epoch.
+    /// Centiseconds since the Unix epoch.
     pub(crate) time: u64,
     /// The service that has logged the entry.
     pub(crate) service: ServiceId,
@@ -62,7 +63,7 @@ pub(crate) enum Repetition {
     Written,
 }
 
-/// The action that the caller of `push` or `flush` must take next.
+/// The actions that the caller of `push` or `flush` must take next.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(crate) struct PushResult {
     /// The service that must be notified that the queue is no longer empty, if any.
@@ -71,7 +72,7 @@ pub(crate) struct PushResult {
     pub(crate) flushes_earlier: bool,
 }
 
-/// Returns the time in centiseconds since the epoch.
+/// Returns the time in centiseconds since the Unix epoch.
 pub(crate) fn centiseconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| (time.as_millis() / 10) as u64)
 }
@@ -159,8 +160,8 @@ impl Log {
         lock(&self.queue).pop(self.capacity)
     }
 
-    /// Takes the oldest entry after the system has ended. If the queue is empty, reports the remaining repetitions
-    /// first, regardless of their deadlines.
+    /// Takes the oldest entry, if any, after the system has ended. If the queue is empty, reports the remaining
+    /// repetitions first, regardless of their deadlines.
     pub(crate) fn pop_last(&self) -> Option<Entry> {
         self.is_read.store(true, Ordering::Relaxed);
         let mut queue = lock(&self.queue);
@@ -170,7 +171,7 @@ impl Log {
         queue.pop(self.capacity)
     }
 
-    /// Whether a service reads entries.
+    /// Whether there is a logger.
     pub(crate) fn is_read(&self) -> bool {
         self.is_read.load(Ordering::Relaxed) || self.reader.load(Ordering::Relaxed) != 0
     }
@@ -187,7 +188,7 @@ struct LogQueue {
     entries: VecDeque<Entry>,
     /// The size of all entries in bytes.
     bytes: usize,
-    /// The number of lines that were dropped and not yet reported. While it is not 0, every new line is dropped.
+    /// The number of dropped lines that have not been reported yet. While it is not 0, every new line is dropped.
     dropped: u64,
     /// The last lines of up to `MAX_LAST_LINES` services.
     last_lines: Vec<LastLine>,
@@ -276,7 +277,7 @@ struct LastLine {
     service: ServiceId,
     statistics: Option<Arc<Statistics>>,
     line: Vec<u8>,
-    /// The number of repetitions that were not reported yet.
+    /// The number of repetitions that have not been reported yet.
     repeats: u64,
     /// The time, in nanoseconds of the monotonic clock, after which the repetitions are reported, or after which an
     /// equal line is queued again.

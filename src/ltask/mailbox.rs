@@ -37,15 +37,15 @@ enum State {
     Free,
     /// The VM is being created; messages are queued.
     Building,
-    /// The service has nothing to do. The mailbox has the VM.
+    /// The service has nothing to do. The mailbox owns the VM.
     Idle,
-    /// The service is in exactly one ready queue. The mailbox has the VM.
+    /// The service is in exactly one ready queue. The mailbox owns the VM.
     Ready,
-    /// A thread runs the service and has the VM.
+    /// A thread runs the service and owns the VM.
     Running,
-    /// The service's own thread has the VM, until the service ends.
+    /// The service's own thread owns the VM until the service ends.
     OwnThread,
-    /// The service takes no messages. Root must still answer its requests and free the slot.
+    /// The service has died and accepts no messages. Root must still answer its unanswered requests and free the slot.
     Dead,
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum Wake<W> {
     None,
     /// Put the service into a ready queue.
     Schedule(Affinity),
-    /// Use this waker, which the sender has claimed.
+    /// Wake the receiver with this waker, which the sender has claimed.
     Waker(W),
 }
 
@@ -75,7 +75,7 @@ struct Inner<M, V, W> {
     state: State,
     affinity: Affinity,
     queue: VecDeque<M>,
-    /// How many messages of the queue are bounded.
+    /// The number of bounded messages in the queue.
     bounded: usize,
     vm: Option<V>,
     waker: Option<W>,
@@ -89,8 +89,8 @@ struct Inner<M, V, W> {
 pub(crate) struct Mailbox<M, V, W> {
     capacity: usize,
     inner: Mutex<Inner<M, V, W>>,
-    /// The numbers of unread messages in the batch: the low half counts the bounded messages, the high half counts all.
-    /// Only the thread that runs the service writes this field; it holds the lock when it takes a batch.
+    /// The numbers of unread messages in the batch: the low half counts the bounded messages, the high half counts all
+    /// messages. Only the thread that runs the service writes this field; it holds the lock when it takes a batch.
     unread: AtomicU64,
     /// Whether `refused` has entries.
     has_refused: AtomicBool,
@@ -98,7 +98,7 @@ pub(crate) struct Mailbox<M, V, W> {
     has_arrived: AtomicBool,
 }
 
-/// How full a mailbox is, for statistics.
+/// The statistics of a mailbox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct QueueStatistics {
     /// The number of messages that have arrived since the service was created.
@@ -172,7 +172,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         inner.vm.take()
     }
 
-    /// Changes the state from Running to OwnThread. Called by the thread that runs the service.
+    /// Changes the state from Running to OwnThread, and sets the waker. Called by the thread that runs the service.
     pub(crate) fn detach_running(&self, waker: W) {
         let mut inner = lock(&self.inner);
         if matches!(inner.state, State::Running | State::OwnThread) {
@@ -189,8 +189,8 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         }
     }
 
-    /// Posts a message for service `id`. If `bounded` is true, the mailbox refuses the message when it is full. A
-    /// refused message is returned. If the mailbox is full, `sender` (unless it is 0) is recorded and will get a ROOM
+    /// Posts a message for service `id`. If the service is missing, or if `bounded` is true and the mailbox is full,
+    /// returns the message and the reason. In the latter case, records `sender` (unless it is 0), which will get a ROOM
     /// message.
     #[inline]
     pub(crate) fn push(&self, id: u32, message: M, bounded: bool, sender: u32) -> Result<Wake<W>, (M, Refusal)> {
@@ -226,7 +226,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
     }
 
     /// Changes the state from Ready to Running. Adds the messages that have arrived to the end of the VM's batch, and
-    /// returns the VM. Returns None if the entry in the ready queue is outdated.
+    /// returns the VM. Returns None if the entry in the ready queue is stale.
     #[inline]
     pub(crate) fn begin_slice(&self, id: u32, batch_of: impl FnOnce(&mut V) -> &mut VecDeque<M>) -> Option<V> {
         let mut inner = lock(&self.inner);
@@ -324,7 +324,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         Some(affinity)
     }
 
-    /// Changes the state to Dead. Called by the thread that has the VM. Appends the messages of the queue to
+    /// Changes the state to Dead. Called by the thread that owns the VM. Appends the messages of the queue to
     /// `messages`. Returns the senders that wait for room; when they are notified, they find that the service is
     /// missing.
     pub(crate) fn close(&self, messages: &mut Vec<M>) -> Vec<u32> {

@@ -1,5 +1,5 @@
-//! Messages between services. A message owns its payload, a block that libc's `malloc` has allocated, so that C code
-//! and other service libraries can create and free payloads.
+//! Messages between services. A message owns its payload, a block allocated with libc's `malloc`, so that C code and
+//! other service libraries can create and free payloads.
 
 use crate::codec::pack::{Value, Writer};
 use std::os::raw::c_void;
@@ -40,7 +40,7 @@ pub(crate) mod receipt {
     pub(crate) const RESPONSE: i64 = 4;
 }
 
-/// A block that libc's `malloc` has allocated, or nothing. Dropping the value frees the block.
+/// A block allocated with libc's `malloc`, or nothing. Dropping the value frees the block.
 #[derive(Debug)]
 pub(crate) struct Payload(BorrowedPayload);
 
@@ -112,7 +112,7 @@ impl Payload {
     }
 
     /// Takes ownership of the block of `size` bytes at `address`, which a Lua program has passed. The program promises
-    /// the same as for [`BorrowedPayload::new`], and that `malloc` has allocated the block.
+    /// the same as for [`BorrowedPayload::new`], and that the block was allocated with `malloc`.
     pub(crate) fn from_raw(address: usize, size: usize) -> Payload {
         Payload(BorrowedPayload::new(address, size))
     }
@@ -138,7 +138,7 @@ impl Payload {
 
 impl Drop for Payload {
     fn drop(&mut self) {
-        // SAFETY: the pointer is null, or points to a block that `malloc` has allocated and that only this value frees.
+        // SAFETY: the pointer is null, or points to a block from `malloc` that only this value frees.
         unsafe { libc::free(self.0.pointer) };
     }
 }

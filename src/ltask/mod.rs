@@ -9,8 +9,8 @@
 //! the lock once. The service takes whole batches by swapping queues, so that reading a message takes no lock. Messages
 //! from one sender to one receiver keep their order. Only requests count against the capacity. Responses, errors,
 //! signals and the messages of timers are always accepted (the number of requests limits their number), so they are
-//! never lost, delayed or retried. A sender whose message is refused gets the message back. If the sender wants to
-//! wait, the mailbox records the sender. When half of the mailbox is free again, the sender gets a ROOM message and
+//! never lost, delayed or retried. A sender whose message is refused gets the message back. If the sender waits for
+//! room, the mailbox records the sender. When half of the mailbox is free again, the sender gets a ROOM message and
 //! delivers the messages that it has kept, in order. No thread polls.
 //!
 //! **Service ids** (`registry.rs`). An id consists of a slot number and a generation. The memory of slots is not freed
@@ -33,32 +33,33 @@
 //! finds work wakes the next one. The models in `tests/loom` check this protocol with whole workers, and they check the
 //! mailbox.
 //!
-//! **A slice** (`modules/ltask/dispatch.rs`) is one entry into the VM, which handles up to 512 messages, for up to 2
-//! ms. The dispatcher unpacks each message on the running coroutine, which is protected, moves the values to the task's
-//! coroutine and resumes the task. When a task ends, its results are packed from its stack. Rarely used functions are
-//! Lua code (`lualib/ltask/`), loaded when first used, so a service that only responds takes about 30 KB.
+//! **A slice** (`modules/ltask/dispatch.rs`) is one entry into the VM. It handles messages for up to 2 ms, but at most
+//! 512 messages. The dispatcher unpacks each message on the running coroutine, which is protected, moves the values to
+//! the task's coroutine and resumes the task. When a task ends, its results are packed from its stack. Rarely used
+//! functions are Lua code (`lualib/ltask/`), loaded when first used, so a service that only responds takes about 30 KB.
 //!
 //! **Time** (`monitor_thread.rs`, `timers.rs`, `watchdog.rs`). The monitor thread sleeps until the first timer expires,
 //! and then posts the timer's message. While workers are awake, the monitor thread samples their progress every 2 ms.
 //! If a slice takes long, the service in its worker's hand-off slot is released to the other workers, and a spare
-//! worker starts if there is work and no free worker. So a service that blocks or loops delays no other service, even
-//! with one worker. The watchdog reports a slice that takes longer than `config.watchdog` (5 s by default). When all
-//! workers have slept for about 200 ms, sampling stops, so an idle system does nothing. `sleep(0)` posts a message to
-//! the service itself. The timers of a service are in a linked list, and are removed with the service.
+//! worker starts if there is work and no free worker. So a service that blocks or loops does not delay other services,
+//! even with one worker. The watchdog reports a slice that takes longer than `config.watchdog` (5 s by default). When
+//! all workers have slept for about 200 ms, sampling stops, so an idle system does nothing. `sleep(0)` posts a message
+//! to the service itself. The timers of a service are in a linked list, and are removed with the service.
 //!
 //! **Threads of services** (`own_thread.rs`, `event.rs`): exclusive services (G1) and services with an event descriptor
-//! (G2) have their own threads, since they block in a selector. (G1 and G2 are the generations of ltask's API: ltask of
-//! early 2024, and of today.) The sender of the first message of a burst writes to the descriptor; the senders of the
-//! following messages find that the wakeup is claimed. The wait function drains the descriptor. So a burst costs its
-//! senders one system call.
+//! (G2) have their own threads, since they block in a selector. (G1 and G2 are the generations of ltask's API: G1 is
+//! the API of early 2024, G2 is the current API.) The sender of the first message of a burst writes to the descriptor;
+//! the senders of the following messages find that the wakeup is already claimed. The wait function drains the
+//! descriptor. So a burst costs its senders one system call.
 //!
 //! **Death** (`lifecycle.rs`). A service dies in fixed steps: the mailbox closes; unread and unanswered requests are
-//! recorded; the timers are removed; the thread that has the VM closes it; root gets a signal, answers the recorded
+//! recorded; the timers are removed; the thread that owns the VM closes it; root gets a signal, answers the recorded
 //! requests with errors and frees the id. So every request is answered, even if the service's code does not answer it.
 //!
 //! **The end of the system** (`run.rs`, `monitor_thread.rs`). When root's main function returns, every thread ends
-//! after its slice, and blocked threads are woken. Slices that still run one second later get an error
-//! (`lua::interrupt`); threads that still run after six seconds are abandoned. Then every VM is closed, root's last.
+//! after its slice, and blocked threads are woken. Slices that are still running one second later are interrupted with
+//! an error (`lua::interrupt`); threads that are still running after six seconds are abandoned. Then every VM is
+//! closed, root's last.
 //!
 //! **Memory** (`src/memory`). Each VM has an arena without block headers. The arena counts and limits the VM's memory,
 //! and is freed as a whole.

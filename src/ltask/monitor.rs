@@ -60,7 +60,7 @@ impl Monitor {
         self.dormant.swap(false, Ordering::SeqCst)
     }
 
-    /// Sets a timer of `service` that expires at `deadline` nanoseconds of the monotonic clock. Returns its id.
+    /// Sets a timer of `service` that expires at `deadline` nanoseconds of the monotonic clock. Returns the timer's id.
     pub(crate) fn add_timer(&self, service: ServiceId, session: i64, deadline: u64) -> u64 {
         let (id, is_earlier) = self.timers.add(service, session, deadline);
         if is_earlier {

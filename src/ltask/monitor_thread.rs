@@ -20,9 +20,9 @@ const BUSY_TICK: u64 = 2 * MILLI;
 const QUIET_TICK: u64 = 10 * MILLI;
 /// Sampling stops after this many samples in a row that find all workers idle.
 const QUIET_SAMPLES: u32 = 20;
-/// A slice that still runs this long (in nanoseconds) after the shutdown began is interrupted.
+/// A slice that is still running this long (in nanoseconds) after the shutdown began is interrupted.
 const INTERRUPT_AFTER: u64 = 1000 * MILLI;
-/// A slice that still runs this long (in nanoseconds) after the shutdown began is abandoned.
+/// A slice that is still running this long (in nanoseconds) after the shutdown began is abandoned.
 const ABANDON_AFTER: u64 = 6000 * MILLI;
 
 /// Runs until the system is ending and its other threads have ended or were abandoned.
@@ -77,7 +77,7 @@ fn deliver(system: &System, now: u64, expired: &mut Vec<ExpiredTimer>) {
 }
 
 /// Wakes all threads that run services, so that they end. From `INTERRUPT_AFTER` on, also interrupts the slices that
-/// still run. `since` is the time since the shutdown began, in nanoseconds.
+/// are still running. `since` is the time since the shutdown began, in nanoseconds.
 fn end(system: &System, since: u64) {
     system.scheduler.sleepers.notify_all();
     system.wake_threads();
@@ -93,8 +93,8 @@ fn end(system: &System, since: u64) {
     }
 }
 
-/// Reports the slices that still run: they cannot be interrupted, because they block in C or loop in a coroutine that
-/// the program has created. Their threads are abandoned, so that the process can end.
+/// Reports the slices that are still running: they cannot be interrupted, because they block in C or loop in a
+/// coroutine that the program has created. Their threads are abandoned, so that the process can end.
 fn abandon(system: &System) {
     let all = system.progress.iter().chain([&system.main_progress]);
     for (_, service) in all.map(Progress::running_slice) {

@@ -34,13 +34,13 @@ impl Prestart {
         Ok(Prestart { stop, thread: Some(thread) })
     }
 
-    /// Stops the thread after its current slice. Returns the VM, and how its last slice has ended.
+    /// Stops the thread after its current slice. Returns the VM, and how its last slice ended.
     fn stop(&mut self) -> Option<(ServiceVm, SliceEnd)> {
         self.stop.store(true, Ordering::Release);
         self.thread.take()?.join().ok()
     }
 
-    /// Stops the thread and makes the VM service `id`. On failure, returns an error message.
+    /// Stops the thread and turns the VM into service `id`. On failure, returns an error message.
     pub(crate) fn into_service(mut self, system: &System, id: ServiceId, label: &str) -> Result<ServiceVm, String> {
         let (mut service, end) = self.stop().ok_or("preinit: the thread has panicked")?;
         if end != SliceEnd::Yielded {

@@ -1,4 +1,5 @@
-//! The progress of a thread that runs services: whether a slice runs, which service it belongs to, and since when.
+//! The progress of a thread that runs services: whether a slice is running, which service it belongs to, and when the
+//! watchdog first sampled it.
 //!
 //! The monitor thread reads the progress. It interrupts the thread (`lua::interrupt`) to report where a service hangs,
 //! or to end a slice when the system quits.
@@ -100,7 +101,7 @@ impl Progress {
         self.reported.store(self.turn.load(Ordering::Relaxed), Ordering::Release);
     }
 
-    /// Returns how often the thread has begun or ended a wait; the number is odd while the thread waits.
+    /// Returns how many times the thread has begun or ended a wait; the number is odd while the thread waits.
     pub(super) fn waits(&self) -> u64 {
         self.waits.load(Ordering::Acquire)
     }

@@ -10,8 +10,7 @@ use super::message::ServiceId;
 use super::sync::{AtomicU32, AtomicUsize, Deque, Injector, Mutex, Ordering, Steal, Stealer, lock};
 use std::collections::VecDeque;
 
-/// The queues of one worker, except for its deque. Each lane has its own cache line, so that workers do not slow each
-/// other down.
+/// The queues of one worker, except for its deque. Each lane has its own cache line, to avoid false sharing.
 #[repr(align(64))]
 struct Lane {
     /// The service in the hand-off slot; 0 if it is empty.
@@ -71,7 +70,8 @@ impl ReadyQueues {
         id
     }
 
-    /// Puts a service into the worker's hand-off slot. Returns the service that was there.
+    /// Puts a service into the worker's hand-off slot. Returns the service that was in the slot before; None if the
+    /// slot was empty.
     pub(crate) fn hand_off(&self, worker: usize, id: ServiceId) -> Option<ServiceId> {
         let before = self.lanes[worker].hand_off.swap(id, Ordering::AcqRel);
         (before != 0).then_some(before)

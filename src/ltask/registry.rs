@@ -3,7 +3,7 @@
 //! An id consists of a slot number (low bits) and a generation (high bits). The memory of slots is not freed while the
 //! system exists. So a sender with an old id finds a valid slot, which has another id: the message is refused and
 //! cannot reach a new service. A freed slot waits in a queue behind many other slots before it is used again. An id is
-//! used again only after all generations of its slot were used.
+//! used again only after all generations of its slot have been used.
 
 use super::event::Event;
 use super::mailbox::Mailbox;
@@ -120,7 +120,7 @@ impl<V> Registry<V> {
         true
     }
 
-    /// Returns all slots whose memory exists, used or not.
+    /// Returns all allocated slots, used or not.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Slot<V>> {
         self.chunks.iter().filter_map(|chunk| chunk.get()).flat_map(|chunk| chunk.iter())
     }
@@ -163,7 +163,7 @@ struct FreeSlots {
     next_unused: u32,
     /// The numbers of slots after `next_unused` that were assigned because `open` was called with their id.
     reserved: Vec<u32>,
-    /// The number of slots that services have now.
+    /// The number of slots in use.
     used: usize,
 }
 

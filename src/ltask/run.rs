@@ -99,11 +99,11 @@ fn must_start(system: &Arc<System>, started: Result<(), String>) -> bool {
 /// Joins the threads and closes the VMs of a system that has ended.
 fn join(system: &Arc<System>) -> i32 {
     for thread in std::mem::take(&mut *lock(&system.threads)) {
-        // A thread whose slice cannot be interrupted is abandoned, see `monitor_thread.rs`.
+        // A thread whose slice cannot be interrupted is abandoned; see `monitor_thread.rs`.
         if system.running.load(Ordering::SeqCst) > 0 && !thread.is_finished() {
             continue;
         }
-        // A thread that panicked has reported the panic on standard error.
+        // If the thread panicked, the panic hook has already reported the panic on standard error.
         let _ = thread.join();
     }
     interrupt::uninstall();

@@ -1,5 +1,5 @@
 //! Where a service that became ready waits for its slice: in the ready queues of the workers, or in the queue of the
-//! process's main thread. Sleeping workers are woken.
+//! process's main thread. The scheduler also wakes sleeping workers.
 
 use super::event::Event;
 use super::mailbox::Affinity;
@@ -28,7 +28,7 @@ struct CurrentWorker(*const Scheduler, Rc<WorkerQueue>);
 pub(crate) struct Scheduler {
     pub(super) ready: ReadyQueues,
     pub(super) sleepers: Sleepers,
-    /// The deques by worker number; None if a thread runs the worker and has its deque.
+    /// The deque of each worker, by number; None while a thread runs the worker and owns the deque.
     deques: Mutex<Vec<Option<Deque<ServiceId>>>>,
     /// Services that wait for the main thread, and the event that wakes it.
     main: Mutex<VecDeque<ServiceId>>,
@@ -86,7 +86,7 @@ impl Scheduler {
         lock(&self.main).pop_front()
     }
 
-    /// Returns the lowest worker number, from `first` on, that is not in use.
+    /// Returns the lowest worker number, from `first` on, that is not in use; None if all are in use.
     pub(super) fn free_number(&self, first: usize) -> Option<usize> {
         let deques = lock(&self.deques);
         (first..deques.len()).find(|&number| deques[number].is_some())

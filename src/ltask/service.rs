@@ -55,10 +55,10 @@ pub(crate) struct Service {
     slot: Option<SlotRef<ServiceVm>>,
     system: Arc<System>,
     pub(crate) statistics: Arc<Statistics>,
-    /// Messages that were received and not yet read.
+    /// Messages that have been received but not yet read.
     pub(crate) batch: VecDeque<Message>,
     pub(crate) receipt: Option<Receipt>,
-    /// Requests that were read and not yet answered.
+    /// Requests that have been read but not yet answered.
     pub(crate) unanswered: Unanswered,
     pub(crate) affinity: Affinity,
     /// The affinity with which the current slice runs.
@@ -67,7 +67,7 @@ pub(crate) struct Service {
     pub(crate) event: Option<Arc<Event>>,
     /// Whether the service moves to its own thread after this slice.
     pub(crate) needs_own_thread: bool,
-    /// Messages that `exclusive.send` has accepted and that were not yet delivered.
+    /// Messages that `exclusive.send` has accepted but that have not been delivered yet.
     pub(crate) send_queue: VecDeque<Message>,
     /// Whether the service has died. If so, responses from its finalizers are dropped.
     pub(crate) is_dead: bool,
@@ -112,7 +112,7 @@ impl Service {
         }
     }
 
-    /// Makes this VM, which is not a service yet, service `id`.
+    /// Turns this VM, which is not a service yet, into service `id`.
     pub(crate) fn become_service(&mut self, id: ServiceId) {
         self.id = id;
         self.slot = self.system.registry.slot_ref(id);
@@ -231,8 +231,8 @@ impl Service {
     }
 
     /// Sets a timer: a RESPONSE with `session` reaches the service after `ticks` centiseconds. If `ticks` is 0 or less,
-    /// does not set a timer: the response is posted at once, behind the messages that are in the mailbox. Returns the
-    /// timer's id; None if no timer was set.
+    /// does not set a timer: the response is posted immediately, behind the messages that are in the mailbox. Returns
+    /// the timer's id; None if no timer was set.
     pub(crate) fn set_timer(&self, session: i64, ticks: i64) -> Option<u64> {
         if ticks <= 0 {
             let message = Message::without_payload(SYSTEM, self.id, session, kind::RESPONSE);
@@ -282,7 +282,7 @@ impl Service {
         self.batch.is_empty() && !self.refill() && !self.library.has_ready()
     }
 
-    /// Blocks until the service's event is signalled. Without an event, returns at once.
+    /// Blocks until the service's event is signalled. If the service has no event, returns immediately.
     pub(crate) fn wait(&self) {
         if let Some(event) = &self.event {
             event.wait();
@@ -315,7 +315,7 @@ impl Service {
     }
 
     /// Posts a message from the service library. If the mailbox is full and `wait` is true, queues the message behind
-    /// the messages that wait for room there.
+    /// the messages that wait for room in the same mailbox.
     #[inline]
     pub(crate) fn deliver_or_queue(&mut self, message: Message, send_session: i64, wait: bool) -> Posted {
         if self.library.has_waiting(message.to) {

@@ -35,8 +35,8 @@ impl Vm<Service> {
         Ok(())
     }
 
-    /// Runs one slice. `argument` is the value with which the main function is resumed, if any. If a panic unwinds the
-    /// VM, the panic is caught here, and the service has failed.
+    /// Runs one slice. `argument` is the value with which the main function is resumed, if any. Catches a panic that
+    /// unwinds the VM; the service has then failed.
     #[inline(always)]
     pub(crate) fn run_slice(&mut self, argument: Option<bool>) -> SliceEnd {
         self.slice_affinity = self.affinity;
@@ -85,7 +85,7 @@ impl Vm<Service> {
         has_next.then_some(ended)
     }
 
-    /// Ends the service. Pending `<close>` variables and finalizers run.
+    /// Ends the service. Closes pending `<close>` variables and runs finalizers.
     pub(crate) fn end(mut self) {
         self.is_dead = true;
         if !self.is_broken()
@@ -103,8 +103,8 @@ impl Vm<Service> {
     }
 }
 
-/// Kills the tasks, then closes the coroutine of the main function, which is the argument. Their `<close>` variables
-/// run.
+/// Kills the tasks, then closes the coroutine of the main function, which is the argument. Their pending `<close>`
+/// variables are closed.
 const CLOSE_COROUTINES: Function = Function::new(|call: &mut Call<'_>| -> Result<Next, Fault> {
     let task = call.loaded("lio.task")?;
     if call.kind(task) == Kind::Table {
@@ -114,7 +114,7 @@ const CLOSE_COROUTINES: Function = Function::new(|call: &mut Call<'_>| -> Result
     let library = call.loaded("coroutine")?;
     call.raw_field(library, "close")?;
     call.push(Argument(1))?;
-    // The main function's own error has already been logged; an error of a `__close` is ignored.
+    // The main function's own error has already been logged; an error of a `__close` metamethod is ignored.
     Ok(Next::call(1, then(|_: &mut Call<'_>, _: Outcome| Ok(())), 0))
 });
 

@@ -19,7 +19,7 @@ unsafe extern "C-unwind" fn break_through(_: *mut lua_State) -> c_int {
     panic!("unwinds the VM")
 }
 
-/// A function that panics inside of the barrier.
+/// A function that panics inside the barrier.
 const BREAK_INSIDE: Function =
     Function::new(|_: &mut Call<'_>| -> Result<(), Fault> { panic!("the barrier stops this") });
 
@@ -52,8 +52,8 @@ fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
     id
 }
 
-/// Reads one message, then panics while another message is unread. If a finalizer or a `<close>` variable runs, it ends
-/// the system with exit code 7.
+/// Reads one message, then panics while another message is unread. If a finalizer or a `__close` metamethod runs, it
+/// ends the system with exit code 7.
 const VICTIM: &str = r#"
     local ltask = require "ltask"
     local closing <close> = setmetatable({}, { __close = function() finish(7) end, __gc = function() finish(7) end })
@@ -72,7 +72,7 @@ const CLOSING_VICTIM: &str = r#"
     while not ltask.recv_message() do coroutine.yield() end
 "#;
 
-/// Waits for the errors that answer sessions 5 and 6. Ends the system with exit code 42 if they are right.
+/// Waits for the errors that answer sessions 5 and 6. Ends the system with exit code 42 if they are as expected.
 const ASKER: &str = r#"
     local ltask = require "ltask"
     local got = {}
@@ -107,7 +107,7 @@ fn a_panic_in_a_vm_that_closes_ends_its_service_and_not_the_worker() {
 fn ends_alone(code: &str) {
     let config = Config { worker: 1, ..Config::default() };
     let system = System::new(config, <Builtin as Environment>::PREPARATION).expect("a system");
-    // There is no root, so the requests that the dead service has not answered get their errors at once.
+    // There is no root, so the requests that the dead service has not answered get their errors immediately.
     assert_eq!(system.registry.open(1), Some(1));
     lifecycle::discard(&system, 1);
     let victim = add(&system, "victim", code);

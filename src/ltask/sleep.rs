@@ -2,12 +2,12 @@
 //! threads that produce work.
 //!
 //! A producer puts a service into a queue and then calls `notify`. A worker that found every queue empty announces that
-//! it sleeps, checks the queues once more, and only then parks. A sequentially consistent fence is between the
-//! announcement and the second check, and another fence is between the push and the load of `sleeping`: the thread that
-//! executes its fence later reads the values that the other thread has written. A push wakes one worker at most, and
-//! none while a woken worker still searches: the searching worker calls `notify` when it finds work (`found`). So a
-//! burst of pushes wakes the workers one after another, only as long as there is work. The models in `tests/loom` check
-//! this protocol.
+//! it sleeps, checks the queues once more, and only then parks. A sequentially consistent fence separates the
+//! announcement from the second check, and another fence separates the push from the load of `sleeping`: the thread
+//! that executes its fence later reads the values that the other thread has written. A push wakes one worker at most,
+//! and none while a woken worker is still searching: the searching worker calls `notify` when it finds work (`found`).
+//! So a burst of pushes wakes the workers one after another, only as long as there is work. The models in `tests/loom`
+//! check this protocol.
 
 use super::sync::{AtomicU32, Condvar, Mutex, Ordering, fence, lock};
 
@@ -55,7 +55,7 @@ impl Sleepers {
         self.unpark(worker, asleep.len());
     }
 
-    /// Called after a service was queued for `worker` only.
+    /// Called after a service was queued for `worker` only. Wakes `worker` if it is asleep.
     pub(crate) fn notify_one(&self, worker: usize) {
         fence(Ordering::SeqCst);
         if self.sleeping.load(Ordering::Relaxed) == 0 {
@@ -85,7 +85,7 @@ impl Sleepers {
         }
     }
 
-    /// Called by a worker that has run out of work and starts to search.
+    /// Called by a worker that has run out of work and starts searching.
     pub(crate) fn search(&self) {
         self.searching.fetch_add(1, Ordering::SeqCst);
     }
@@ -117,7 +117,7 @@ impl Sleepers {
                 self.searching.fetch_add(1, Ordering::Relaxed);
                 return;
             }
-            // Another thread has woken this worker meanwhile. The wakeup is consumed below, without sleeping.
+            // Another thread has woken this worker meanwhile. The loop below consumes the wakeup without sleeping.
         }
         let parker = &self.parkers[worker];
         let mut woken = lock(&parker.woken);

@@ -1,4 +1,4 @@
-//! Statistics of a service, and flags that other threads set, whether the service runs or not.
+//! Statistics of a service, and flags that other threads set, whether or not the service is running.
 
 use super::message::ServiceId;
 use super::sync::lock;

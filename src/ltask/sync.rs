@@ -1,5 +1,5 @@
-//! The synchronization primitives of `mailbox.rs`, `sleep.rs`, `ready_queues.rs` and `worker_queue.rs`. These files
-//! import the primitives only from here, so that the models in `tests/loom` can replace them with loom's.
+//! The synchronization primitives of `mailbox.rs`, `sleep.rs`, `ready_queues.rs` and `worker_queue.rs`. Those files
+//! import the primitives only from this file, so that the models in `tests/loom` can replace them with loom's.
 
 pub(crate) use crossbeam_deque::{Injector, Steal, Stealer, Worker as Deque};
 pub(crate) use std::hint::spin_loop;

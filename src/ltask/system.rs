@@ -1,7 +1,7 @@
 //! One system: its services, queues, timers and log, shared by all its threads.
 //!
-//! Messages are posted here. This file only wakes threads; other files run them. Services start and end in
-//! `lifecycle.rs`, threads in `run.rs`.
+//! This file posts messages and wakes threads; other files run the threads. Services start and end in `lifecycle.rs`,
+//! threads in `run.rs`.
 
 use super::config::{Config, MAX_SPARE_WORKERS};
 use super::event::Event;
@@ -70,7 +70,7 @@ pub(crate) struct Preparation {
 }
 
 impl<V> System<V> {
-    /// Creates a system without services and threads. On failure, returns an error message.
+    /// Creates a system without services or threads. On failure, returns an error message.
     pub(crate) fn new(config: Config, preparation: Preparation) -> Result<Arc<System<V>>, String> {
         let debuglog = match config.debuglog.as_deref() {
             Some("=") => Some(Mutex::new(Box::new(std::io::stdout()) as Box<_>)),
@@ -119,7 +119,7 @@ impl<V> System<V> {
         Ok(())
     }
 
-    /// Wakes service `id` as the result of a push requests.
+    /// Takes the action `wake`, which a push to the mailbox of service `id` has returned.
     pub(crate) fn wake(&self, id: ServiceId, wake: Wake<Arc<Event>>) {
         match wake {
             Wake::None => {}
@@ -137,8 +137,8 @@ impl<V> System<V> {
         }
     }
 
-    /// Like [`System::notify_room`], except that the receiver has found its mailbox empty. Notifies the senders that
-    /// were refused just before.
+    /// Called when service `id` has found its mailbox empty. If a sender was refused, does the same as
+    /// [`System::notify_room`].
     pub(crate) fn notify_if_refused(&self, id: ServiceId) {
         if let Some(slot) = self.registry.get(id)
             && slot.mailbox.has_refused()
@@ -247,7 +247,7 @@ impl<V> System<V> {
         let _ = self.post(Message::with_values(SYSTEM, reader, 0, kind::SYSTEM, &[Value::String(b"log_ready")]), 0);
     }
 
-    /// Records why the system cannot start, for `bootstrap.boot_failure`. The exit code becomes 1.
+    /// Records why the system cannot start, for `bootstrap.boot_failure`. Sets the exit code to 1.
     pub(crate) fn fail_boot(&self, reason: &str) {
         self.exit_code.store(1, Ordering::SeqCst);
         lock(&self.boot_failure).get_or_insert_with(|| reason.to_owned());

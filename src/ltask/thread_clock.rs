@@ -14,7 +14,7 @@ pub(crate) fn nanos(clock: i32) -> u64 {
     }
 }
 
-/// Returns the CPU clock of the calling thread; 0 if the system has none.
+/// Returns the CPU clock of the calling thread; 0 if it has none.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn own() -> i32 {
     let mut clock = 0;
@@ -25,7 +25,7 @@ pub(crate) fn own() -> i32 {
     }
 }
 
-/// Returns 0: this system has no CPU clocks for threads.
+/// Returns 0: on this operating system, lio does not read the CPU clocks of threads.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn own() -> i32 {
     0

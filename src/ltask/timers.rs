@@ -46,8 +46,8 @@ pub(crate) struct ExpiredTimer {
 }
 
 impl Timers {
-    /// Sets a timer that expires at `deadline` nanoseconds of the monotonic clock. Returns its id, and whether the
-    /// monitor thread must wake earlier than planned.
+    /// Sets a timer that expires at `deadline` nanoseconds of the monotonic clock. Returns the timer's id, and whether
+    /// the monitor thread must wake earlier than planned.
     pub(crate) fn add(&self, service: ServiceId, session: i64, deadline: u64) -> (u64, bool) {
         let mut guard = lock(&self.inner);
         let inner = &mut *guard;
@@ -104,7 +104,8 @@ impl Timers {
         }
     }
 
-    /// Moves expired timers to `out`, until `out` has `most` timers. The timers are ordered by time, then by creation.
+    /// Moves expired timers to `out`, until `out` contains `most` timers. The timers are ordered by time, then by
+    /// creation.
     pub(crate) fn expire(&self, now: u64, most: usize, out: &mut Vec<ExpiredTimer>) {
         let mut guard = lock(&self.inner);
         let inner = &mut *guard;

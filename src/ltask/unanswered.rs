@@ -1,4 +1,4 @@
-//! Requests that a service has read and not answered. When the service dies, these requests are answered with an error.
+//! Requests that a service has read but not answered. When the service dies, these requests are answered with an error.
 //!
 //! Most services have few such requests at a time. The first eight are in a list, in which a search is fast; further
 //! requests are in a set.

@@ -15,13 +15,13 @@ use std::sync::atomic::Ordering;
 const MILLI: u64 = 1_000_000;
 /// A slice that takes longer than this (in nanoseconds) counts as blocking its worker.
 const LONG_SLICE: u64 = 8 * MILLI;
-/// If a service with its own thread has not waited for this time (in nanoseconds), it is reported as blocked. Other
+/// A service with its own thread that runs for this long (in nanoseconds) without waiting is reported as blocked. Other
 /// services may then take over its work.
 const BLOCKED_AFTER: u64 = 200 * MILLI;
 /// How long the watchdog waits for a traceback, in nanoseconds.
 const TRACEBACK_TIMEOUT: u64 = 200 * MILLI;
 
-/// The samples of one thread's progress during the slice that runs.
+/// The samples of one thread's progress during its current slice.
 #[derive(Clone, Default)]
 struct Sample {
     turn: u64,
@@ -90,8 +90,8 @@ impl Watchdog {
     }
 
     /// Samples services with their own threads. Such a service waits during most of a slice, so the age of the slice is
-    /// the CPU time that the thread has taken since its last wait. Returns whether one of these threads takes CPU time,
-    /// or is awake and not reported as blocked.
+    /// the CPU time that the thread has used since its last wait. Returns whether one of these threads is using CPU
+    /// time, or is awake and not reported as blocked.
     fn sample_own(&mut self, system: &System, now: u64) -> bool {
         let all = lock(&system.own_progress).clone();
         self.own.retain(|(progress, sample)| {
@@ -156,7 +156,7 @@ impl Sample {
             self.logged = true;
         } else if now - self.requested_at >= TRACEBACK_TIMEOUT {
             self.logged = true;
-            let cause = "; it blocks in a C function, or runs in a coroutine of its own";
+            let cause = "; it is blocked in a C function, or is running a coroutine that the program has created";
             self.report(system, b"error", now, "has not paused for", cause);
             if let Some(statistics) = &self.statistics {
                 statistics.long_slice_reported.store(true, Ordering::Relaxed);

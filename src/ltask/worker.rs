@@ -103,7 +103,7 @@ fn run_slice_of(
     let slot = system.registry.get(id)?;
     let mut service = slot.mailbox.begin_slice(id, |service| &mut service.batch)?;
     let mut ended = 0;
-    // A service that got an event descriptor before it was installed runs no slice here.
+    // A service that got an event descriptor before it was installed does not run on this worker.
     if !service.needs_own_thread {
         service.check_overload();
         let began = began();
@@ -123,7 +123,8 @@ fn run_slice_of(
     }
     let (unread, affinity) = (service.take_work_count(), service.affinity);
     let next = slot.mailbox.end_slice(service, unread, affinity);
-    // Needed even if the service gets another slice, because this slice may not have taken the mailbox's lock.
+    // This check is needed even if the service gets another slice, because this slice may not have taken the mailbox's
+    // lock.
     if slot.mailbox.has_refused() {
         system.notify_room(id);
     }

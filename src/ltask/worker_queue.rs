@@ -21,7 +21,7 @@ pub(crate) struct WorkerQueue {
     hand_offs: Cell<u32>,
     /// The number of calls to `pick`.
     turn: Cell<u32>,
-    /// Whether the deque may have a service that was not announced.
+    /// Whether the deque may contain a service that has not been announced.
     has_unannounced: Cell<bool>,
 }
 
@@ -31,8 +31,8 @@ impl WorkerQueue {
         WorkerQueue { number, deque, hand_offs: Cell::new(0), turn: Cell::new(0), has_unannounced: Cell::new(false) }
     }
 
-    /// Queues a service that this worker's slice made ready: it runs next here. The service that was in the hand-off
-    /// slot before is left to any free worker.
+    /// Queues a service that this worker's slice made ready: the service runs next on this worker. The service that was
+    /// in the hand-off slot before is left to any free worker.
     pub(crate) fn hand_off(&self, ready: &ReadyQueues, sleepers: &Sleepers, id: ServiceId) {
         if let Some(before) = ready.hand_off(self.number, id) {
             self.deque.push(before);
@@ -41,8 +41,8 @@ impl WorkerQueue {
     }
 
     /// Queues a service that has more to do, behind the other services. If there are no other services, this worker
-    /// most likely runs the service next, so no other worker is woken here; `next` announces the service if another
-    /// service comes first.
+    /// most likely runs the service next, so no other worker is woken; `next` announces the service if another service
+    /// comes first.
     pub(crate) fn requeue(&self, ready: &ReadyQueues, sleepers: &Sleepers, id: ServiceId) {
         let alone = self.deque.is_empty() && ready.is_lane_empty(self.number);
         self.deque.push(id);
@@ -133,8 +133,8 @@ impl WorkerQueue {
         }
     }
 
-    /// Called when the worker ends. Leaves the services that are queued here to the other workers. Returns the deque,
-    /// which is empty.
+    /// Called when the worker ends. Moves the services of this queue to the injector. Returns the deque, which is
+    /// empty.
     pub(crate) fn leave(self, ready: &ReadyQueues, sleepers: &Sleepers) -> Deque<ServiceId> {
         let mut left = false;
         while let Some(id) = self.deque.pop().or_else(|| ready.take_hand_off(self.number)) {

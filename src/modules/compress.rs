@@ -46,7 +46,7 @@ fn decoder(call: &mut Call<'_>) -> Result<New<Decoder>, Fault> {
     Ok(New::of(Decoder::new(coding, limit)))
 }
 
-/// Returns the bytes at argument 2, or no bytes if it is absent.
+/// Returns the bytes at argument 2; an empty slice if the argument is absent.
 fn optional(stack: &Stack) -> Result<&[u8], Fault> {
     Ok(stack.optional(2, Stack::bytes)?.unwrap_or_default())
 }
@@ -69,7 +69,7 @@ fn encoder_write(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     encode(call, |encoder, stack| Ok(encoder.write(stack.bytes(2)?)))
 }
 
-/// `encoder:flush([bytes])`: encodes `bytes` and returns all output that is needed to decode the bytes that were
+/// `encoder:flush([bytes])`: encodes `bytes` and returns all output that is needed to decode the bytes that have been
 /// written so far.
 fn encoder_flush(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     encode(call, |encoder, stack| {
@@ -105,8 +105,8 @@ fn decode(
     Err(Failure::new(name, message, code).into())
 }
 
-/// `decoder:write(bytes)`: returns the decoded bytes. If the data is malformed, this call and each later one with
-/// bytes return nil, a message and `"corrupt"` or `"too long"`.
+/// `decoder:write(bytes)`: returns the decoded bytes. If the data is malformed or the output exceeds the limit, this
+/// and each later call with bytes return nil, a message and `"corrupt"` or `"too long"`.
 fn decoder_write(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     decode(call, "write", |decoder, stack| Ok(decoder.write(stack.bytes(2)?)))
 }

@@ -17,8 +17,8 @@
 //!
 //! The first design misses the target for the pair (1.3 times Lua's own cost) by far, and its marker is visible among
 //! the user's own values. The second design pays for each level at every wait. The third design misses the target too,
-//! and cannot resume at all below a C function that cannot yield. The last design, which is used here, has none of
-//! these costs.
+//! and cannot resume at all below a C function that cannot yield. The last design, which lio uses, has none of these
+//! costs.
 
 use super::task::{TASKS_OBJECT, push_tasks_object, tasks};
 use crate::lua::{
@@ -37,8 +37,8 @@ fn coroutine(stack: &Stack) -> Result<Identity, Fault> {
     stack.coroutine(1).ok_or_else(|| Fault::expected(1, "coroutine"))
 }
 
-/// Resumes the coroutine at `index` with the topmost `count` values, unless the coroutine waits or is in a running
-/// chain.
+/// Resumes the coroutine at `index` with the topmost `count` values, unless the coroutine is waiting or belongs to a
+/// running chain.
 #[inline]
 fn resume_if_idle(
     tasks: &Tasks, call: &mut Call<'_>, index: i32, count: i32, status_first: bool,
@@ -72,8 +72,8 @@ fn resume(call: &mut Call<'_>) -> Result<Next<(bool, &'static str)>, Fault> {
     })
 }
 
-/// Continues `resume` after a wait. Above the coroutine, the stack has a boolean (false if the coroutine has failed),
-/// and the values or the error of the coroutine.
+/// Continues `resume` after a wait. Above the coroutine, the stack contains a boolean (false if the coroutine has
+/// failed), and the values or the error of the coroutine.
 fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<(bool, &'static str)>, Fault> {
     if !tasks(call)?.is_resumed_here(call) {
         return Ok(Next::returns((false, LOST)));
@@ -84,7 +84,8 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<(bool, &'static
     })
 }
 
-/// `wrap(f)`: returns a function that resumes the coroutine of `f`, and raises its errors. (Lua manual 6.2)
+/// `wrap(f)`: returns a function that resumes a new coroutine with the body `f`, and raises the coroutine's errors.
+/// (Lua manual 6.2)
 fn wrap(call: &mut Call<'_>) -> Result<Closure<(Argument, NewThread)>, Fault> {
     match call.kind(1) {
         Kind::Function => Ok(Closure(CALL_WRAPPED, (Argument(TASKS_OBJECT), NewThread::new(call, Some(1))))),
@@ -107,7 +108,7 @@ fn call_wrapped(call: &mut Call<'_>) -> Result<Next, Fault> {
     }
 }
 
-/// Continues a function that `wrap` returned, after a wait. The stack has a boolean (false if the coroutine has
+/// Continues a function that `wrap` returned, after a wait. The stack contains a boolean (false if the coroutine has
 /// failed), and the values or the error of the coroutine.
 fn called(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     let tasks = tasks(call)?;
@@ -138,8 +139,8 @@ fn raise(call: &mut Call<'_>, tasks: &Tasks) -> Result<Next, Fault> {
     Err(error(call.count(), status.out_of_memory))
 }
 
-/// Continues after the failed coroutine was closed. Above `false` is the coroutine's error, or an error that a
-/// `<close>` variable has raised.
+/// Continues after the failed coroutine was closed. The value above `false` is the coroutine's error, or an error that
+/// a `__close` metamethod raised.
 fn closed(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
     call.drop_to(outcome.first + 1);
     Err(error(call.count(), outcome.kept != 0))
@@ -171,7 +172,8 @@ fn status(call: &mut Call<'_>) -> Result<&'static str, Fault> {
 
 /// `close(co)`: returns true, or false and an error that one of its `<close>` variables raised (Lua manual 6.2). If the
 /// coroutine waits, the wait is cancelled: the coroutines that it was resuming are closed, then the coroutine itself,
-/// and the coroutine that was resuming it gets an error. If it is a task's own coroutine, the task is killed.
+/// and the coroutine that was resuming it gets an error. If the coroutine is a task's own coroutine, the task is
+/// killed.
 fn close(call: &mut Call<'_>) -> Result<Next<(bool, Option<Argument>)>, Fault> {
     let tasks = tasks(call)?;
     // Without an argument, Lua 5.5 closes the running coroutine.

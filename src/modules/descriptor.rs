@@ -3,7 +3,7 @@
 //! A descriptor is one of these: a socket or stream of this library, a lightuserdata that contains the number (the
 //! convention of bee and ltask), an integer, a Lua `file*`, or a table or userdata with a `handle`, `fileno` or `getfd`
 //! method that returns one of these. A plain number that belongs to a socket of this library in this VM is treated like
-//! that socket, so that a handle keeps the fast path.
+//! that socket, so that the result of a socket's `handle` method also takes the fast path.
 
 use crate::event::{Source, Target};
 use crate::lua::{Argument, Call, Fault, Function, INDEX, Kind, Maybe, Next, Nil, Outcome, Returns, then};
@@ -35,8 +35,8 @@ impl Descriptor {
 }
 
 /// Runs `step` with the descriptor that argument 2 refers to, or with `None` if the descriptor is closed. If a method
-/// of argument 2 must return the descriptor, the method runs first; missing arguments up to number `arguments` are then
-/// filled with nil.
+/// of argument 2 must be called to get the descriptor, missing arguments up to number `arguments` are filled with nil,
+/// and the method is called before `step`.
 pub(crate) fn with<R, F>(call: &mut Call<'_>, arguments: i32, step: F) -> Result<Next<R>, Fault>
 where
     F: Fn(&mut Call<'_>, Option<Descriptor>) -> Result<R, Fault> + Copy + 'static,
@@ -68,7 +68,7 @@ where
     Ok(Next::call(2, resolve_result, 0))
 }
 
-/// Returns the socket of the socket or stream at `index`.
+/// Returns the socket of the socket or stream at `index`; `None` for any other value.
 fn socket<'c>(call: &'c Call<'_>, index: i32) -> Option<&'c Socket> {
     let stream = || Some(call.as_object::<Connection>(index)?.socket());
     call.as_object::<Socket>(index).or_else(stream)

@@ -74,8 +74,8 @@ fn folder(call: &mut Call<'_>) -> Result<New<Folder>, Fault> {
     opened(Folder::open(call.bytes(1)?))
 }
 
-/// `file.measure(f)`: returns the current size of a file that this library or `io.open` opened; `nil, message, code` if
-/// it is not a regular file.
+/// `file.measure(f)`: returns the current size in bytes of a file that this library or `io.open` opened; `nil, message,
+/// code` if the file is closed or is not a regular file.
 fn measure(call: &mut Call<'_>) -> Result<i64, Fault> {
     let file = descriptor(call, 1)?.ok_or_else(|| failure("sendfile", CLOSED))?;
     let metadata = Metadata::of(file).map_err(failed("sendfile"))?;
@@ -112,8 +112,8 @@ fn record(metadata: &Metadata) -> Vec<(&'static str, Value)> {
 }
 
 /// `folder:list([path [, most]])`: returns a list of tables with `name` and the fields of `stat`, and whether there are
-/// more than `most` entries (by default 10,000). Directories come before files; otherwise the order is by name. On
-/// failure, returns `nil, message, code`.
+/// more than `most` entries (by default 10,000). Directories come before files; both are sorted by name. On failure,
+/// returns `nil, message, code`.
 fn folder_list(call: &mut Call<'_>) -> Result<(Value, bool), Fault> {
     let (folder, stack) = call.object_and_stack::<Folder>(1)?;
     let path = stack.optional(2, Stack::bytes)?.unwrap_or_default();
@@ -144,7 +144,7 @@ const STAT: Function = Function::method(|file: &OpenFile| Value::Record(record(f
 /// `f:kind()`: returns `"file"` or `"directory"`.
 const KIND: Function = Function::method(|file: &OpenFile| file.metadata().kind.name());
 
-/// `f:size()`: returns the size in bytes when the file was opened.
+/// `f:size()`: returns the size in bytes that the file had when it was opened.
 const SIZE: Function = Function::method(|file: &OpenFile| file.metadata().size as i64);
 
 /// `f:read(offset, count)`: returns up to `count` bytes from `offset` (0 is the first byte), `""` at the end of the

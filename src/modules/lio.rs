@@ -10,7 +10,7 @@ fn now(_: &mut Call<'_>) -> Result<f64, Fault> {
     Ok(clock::monotonic())
 }
 
-/// `lio.wall()`: returns the seconds since 1970 by the system's clock, as a float.
+/// `lio.wall()`: returns the time of the system clock in seconds since the Unix epoch, as a float.
 fn wall(_: &mut Call<'_>) -> Result<f64, Fault> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     Ok(since.map_or(0.0, |span| span.as_secs_f64()))

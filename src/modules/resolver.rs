@@ -21,7 +21,8 @@ fn new(call: &mut Call<'_>) -> Result<New<Resolver>, Fault> {
     Ok(New::of(Resolver::new(waker)))
 }
 
-/// `resolver:query(name)`: starts to resolve a name. Returns an id, with which `answer` returns the result later.
+/// `resolver:query(name)`: starts resolving a name. Returns an id, with which `answer` returns the result later; or
+/// `nil, message, code`.
 fn query(call: &mut Call<'_>) -> Result<i64, Fault> {
     let (resolver, stack) = call.object_and_stack::<Resolver>(1)?;
     let name = std::str::from_utf8(stack.bytes(2)?);

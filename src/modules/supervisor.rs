@@ -14,7 +14,7 @@ use std::time::Duration;
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// `lio.watch(path)`: returns whether `lio --watch` runs this program. If so, the program restarts when the file `path`
-/// changes, appears or is replaced. For files that are not Lua code, such as templates.
+/// changes, appears or is replaced. Used for files that are not Lua code, such as templates.
 pub(super) const WATCH: Function = Function::new(|call: &mut Call<'_>| {
     let path = call.bytes(1)?;
     if path.is_empty() {

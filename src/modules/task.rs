@@ -20,7 +20,7 @@ impl Object for TasksObject {
 /// The key under which the VM keeps the object, so that there is only one.
 const STORED_OBJECT: u8 = 3;
 
-/// Upvalue 1 of the functions here and in `lio.coroutine`: the object.
+/// Upvalue 1 of the functions in this file and in `lio.coroutine`: the object.
 pub(crate) const TASKS_OBJECT: i32 = upvalue(1);
 
 /// Returns the tasks in the running function's upvalue. Fails if the VM is closing.
@@ -49,9 +49,9 @@ pub(crate) fn push_tasks_object(call: &mut Call<'_>) -> Result<i32, Fault> {
     Ok(object)
 }
 
-/// Returns the error of a wait on a token that another task already waits on.
+/// Returns the error of a wait on a token on which another task is already waiting.
 pub(crate) fn in_use() -> Fault {
-    Fault::message("wait: a task already waits on this token")
+    Fault::message("wait: a task is already waiting on this token")
 }
 
 /// Returns a coroutine for a new task, and the number of arguments. The values of the call, a function and its
@@ -121,7 +121,7 @@ fn spawn(call: &mut Call<'_>) -> Result<Argument, Fault> {
 
 /// `task.wait([token])`: suspends the running task. Returns the values that `wakeup` passes. `token` is any value
 /// except nil and NaN; by default it is the running coroutine. Fails outside a task, where Lua cannot yield, and if a
-/// task already waits on the token.
+/// task is already waiting on the token.
 fn wait(call: &mut Call<'_>) -> Result<Next, Fault> {
     let tasks = tasks(call)?;
     match call.is_none(1) {
@@ -143,7 +143,7 @@ fn wait(call: &mut Call<'_>) -> Result<Next, Fault> {
     }
 }
 
-/// Fails because the wait on argument 1 cannot begin.
+/// Raises the error of a wait that cannot begin. The token is argument 1.
 #[cold]
 fn refused(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<Next, Fault> {
     tasks.abandon(call, 1);
@@ -159,8 +159,8 @@ fn waited(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     Ok(Next::rest(outcome.first))
 }
 
-/// `task.wakeup(token, …)`: wakes the task that waits on the token; its `wait` returns the values. Returns true; nil if
-/// no task waits on the token.
+/// `task.wakeup(token, …)`: wakes the task that waits on the token; the task's `wait` returns the values. Returns true;
+/// nil if no task waits on the token.
 fn wakeup(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let tasks = tasks(call)?;
     let Some(token) = tasks.token(call, 1) else { return Ok(None) };
@@ -206,9 +206,9 @@ fn is_alive(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(alive_task(call, &tasks).is_some())
 }
 
-/// `task.kill(co)`: kills the task whose coroutine is `co`; the task's `<close>` variables run. Returns true; nil if
-/// the task has ended, or if `co` does not belong to a task. A task that is running, or in the middle of a call, cannot
-/// be killed.
+/// `task.kill(co)`: kills the task whose coroutine is `co`, and closes the task's `<close>` variables. Returns true;
+/// nil if the task has ended, or if `co` does not belong to a task. A task that is running, or in the middle of a call,
+/// cannot be killed.
 fn kill(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let tasks = tasks(call)?;
     call.drop_to(1);
@@ -279,7 +279,7 @@ fn run_ready(call: &mut Call<'_>) -> Result<bool, Fault> {
 
 /// `task.on_abandon(f)`: sets the callback for waits that end without their wakeup, and replaces the previous one.
 /// `f(token)` is called when a wait ends by an interrupt, because the task is killed (even between its wakeup and its
-/// run), or because the caller cannot wait at all. For code that keeps queues of waiting tasks.
+/// run), or because the caller cannot wait at all. Used by code that keeps queues of waiting tasks.
 fn on_abandon(call: &mut Call<'_>) -> Result<(), Fault> {
     tasks(call)?.set_on_abandon(call, 1)
 }
@@ -310,8 +310,8 @@ fn is_idle(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(alive_task(call, &tasks).is_some_and(|id| tasks.is_idle(id)))
 }
 
-/// `task.busy()`: returns the CPU time of the running task in seconds, from an arbitrary point on, so only differences
-/// are meaningful; nil outside tasks. The first call starts the measurement of all resumes.
+/// `task.busy()`: returns the CPU time of the running task in seconds, measured from an arbitrary point, so only
+/// differences are meaningful; nil outside tasks. The first call starts the measurement of all resumes.
 fn busy(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
     Ok(tasks(call)?.cpu_seconds())
 }

@@ -89,7 +89,8 @@ fn free(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(found)
 }
 
-/// `timers:next()`: returns the seconds until the next timer fires (0 if a timer is due); nil if no timer is set.
+/// `timers:next()`: returns the number of seconds until the next timer fires (0 if a timer is due); nil if no timer is
+/// set.
 fn next(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
     let due = queue(call)?.next_due();
     Ok(due.map(|due| due.saturating_sub(monotonic_nanos()) as f64 / 1e9))

@@ -70,7 +70,7 @@ local instances = {}
 
 -- `remote([io])` returns the calls, which send requests to the service `io`; default: the unique service `lio`.
 return function(io)
-  if not ltask.call then misuse.raise "net.remote: this works only inside a service" end
+  if not ltask.call then misuse.raise "net.remote: works only inside a service" end
   if io == nil then io = ltask.uniqueservice "lio" end
   if math.type(io) ~= "integer" then misuse.argument("remote", 1, "service", io) end
   if io < 1 or io > MAX_ADDRESS then misuse.bad("remote", 1, ("service expected, got %d"):format(io)) end

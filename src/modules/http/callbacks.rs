@@ -76,8 +76,8 @@ pub(super) const SET_CALLBACKS: Function = Function::new(|call: &mut Call<'_>| {
     Ok(())
 });
 
-/// Pushes the values of the server, which is on top of the stack, at [`at::SERVER`]. So each value gets its stack
-/// index.
+/// Pushes the callbacks and keys of the server, which must be on top of the stack, at [`at::SERVER`]. So each value
+/// gets the stack index that [`at`] assigns.
 #[inline]
 pub(super) fn push(call: &mut Call<'_>) -> Result<(), Fault> {
     for (_, field) in CALLBACKS.into_iter().chain(KEYS) {

@@ -98,7 +98,7 @@ fn expect(call: &mut Call<'_>) -> Result<(), Fault> {
 }
 
 /// `x:head()`: returns the status and the head of the next response, including interim responses; `false` if it would
-/// block; or `nil, message, code`: `"truncated"`, `"protocol"`, `"too long"`, or a code of the system.
+/// block; or `nil, message, code`: `"truncated"`, `"protocol"`, `"too long"`, or the code of a system error.
 fn head(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let table = call.shared::<Table>()?;
     let (responses, stream, _) = responses_of(call)?;
@@ -138,8 +138,8 @@ fn body(call: &mut Call<'_>) -> Result<Reply, Fault> {
     })
 }
 
-/// `x:trailers()`: returns the trailer section of a chunked body, after the body was read: a table of lower-case names
-/// to values, with repeated fields joined.
+/// `x:trailers()`: returns the trailer section of a chunked body, after the body has been read: a table of lower-case
+/// names to values, with repeated fields joined.
 fn trailers(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(joined_table(responses_of(call)?.0.trailers()))
 }
@@ -150,7 +150,7 @@ fn has_begun(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(responses.has_begun(stream))
 }
 
-/// `x:is_complete()`: returns whether the final response has arrived and its body was read completely.
+/// `x:is_complete()`: returns whether the final response has arrived and its body has been read completely.
 fn is_complete(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(responses_of(call)?.0.is_complete())
 }

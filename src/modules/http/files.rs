@@ -41,9 +41,9 @@ pub(super) fn copied(found: Option<(OpenFile, &'static str)>) -> Copied {
     Maybe(found.map(|(copy, coding)| (New::of(copy), coding)))
 }
 
-/// `http.open_compressed_copy(folder, path, file, req)`: returns the compressed copy beside `file`, whose path in the
-/// folder is `path`, and the copy's coding; nothing if there is no copy. Without a folder, `path` is the path with
-/// which the program has opened the file.
+/// `http.open_compressed_copy(folder, path, file, req)`: `path` is the path of `file` in the folder, or, if `folder` is
+/// nil, the path with which the program opened `file`. Returns the compressed copy in the same directory, and the
+/// copy's coding; nothing if there is no copy.
 pub(crate) const OPEN_COMPRESSED_COPY: Function = Function::new(|call: &mut Call<'_>| {
     let path = call.bytes(2)?.to_vec();
     let metadata = *call.object::<OpenFile>(3)?.metadata();

@@ -18,7 +18,7 @@ use std::ops::Range;
 
 /// A form, and the data that is being returned.
 pub(crate) struct Parser {
-    // The form is boxed, because the searcher in it needs a larger alignment than Lua's memory has.
+    // The form is boxed, because the searcher in it needs a larger alignment than Lua's memory blocks have.
     form: Box<Form>,
     loan: Loan,
 }
@@ -118,8 +118,8 @@ fn end_form(form: &mut Form) -> Reply {
 /// `m:end_body()`: ends the body. Returns true; or nil, status, reason if the form is incomplete.
 const END_BODY: Function = Function::method_mut(|parser: &mut Parser| end_form(&mut parser.form));
 
-/// `m:pull(req [, limit])`: gets the next piece of the body of a request. Returns true; `false` if it would
-/// block; or nil, status, reason if the body or the form is refused or ends early.
+/// `m:pull(req [, limit])`: adds the next piece of the body of a request. Returns true; `false` if it would block; or
+/// nil, status, reason if the body or the form is refused or ends early.
 fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 3, NO_LIMIT)?;
     let id = number(call, 2)?;

@@ -70,16 +70,16 @@ fn of_request(call: &mut Call<'_>, mode: ReadMode) -> Result<Reply, Fault> {
     read(call, server, id, limit, mode)
 }
 
-/// `request.body(req, limit)`: reads the body as `http.body_of` does, but does not store it. For Lua code, after a
-/// wait.
+/// `request.body(req, limit)`: reads the body as `http.body_of` does, but does not store it. Lua code calls this
+/// function after a wait.
 pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| of_request(call, ReadMode::Whole));
 
 /// `request.piece(req, limit)`: returns the next piece of the body, nil at its end; otherwise returns the same as
 /// `body`.
 pub(super) const PIECE: Function = Function::new(|call: &mut Call<'_>| of_request(call, ReadMode::Piece));
 
-/// `request.trailers(req)`: returns the trailer section (RFC 9112 section 7.1.2) of a chunked body, after the body was
-/// read: a table of lower-case names to values, with the last value of a repeated field.
+/// `request.trailers(req)`: returns the trailer section (RFC 9112 section 7.1.2) of a chunked body, after the body has
+/// been read: a table of lower-case names to values, with the last value of a repeated field.
 pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let mut server = machine.server.borrow_mut();
@@ -88,7 +88,7 @@ pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// `request.wait(req, what)`: prepares a task of the request's handler to wait until data has arrived (`"read"`), until
-/// more data can be sent (`"write"`), or until the peer closes (`"end"`). Returns whether the task will be resumed;
+/// more data can be sent (`"write"`), or until the peer closes (`"end"`). Returns true if the task will be resumed;
 /// false if the connection has failed.
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;

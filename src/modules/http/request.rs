@@ -90,8 +90,8 @@ pub(super) fn served(call: &mut Call<'_>, index: i32) -> Result<(Rc<Machine>, Re
     Ok((machine, id))
 }
 
-/// Returns whether the request at `index` has stored values, because a handler or middleware has read a field of the
-/// request before.
+/// Returns whether the request at `index` has stored values, because a handler or middleware has read or set a field of
+/// the request.
 pub(crate) fn has_stored_values(call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
     let stored = call.field(index, STORED)?;
     Ok(!call.is_none(stored))
@@ -134,7 +134,7 @@ fn raw_path(call: &mut Call<'_>) -> Result<Text, Fault> {
     Ok(text(head, Cow::Borrowed(head.path())))
 }
 
-/// Returns a string: if it is a part of the head's bytes, as that part. Other strings are short.
+/// Returns `text` as a part of the head's bytes, if it is one; otherwise as a copy. Copied strings are short.
 fn text(head: RequestHead<'_>, text: Cow<'_, [u8]>) -> Text {
     let bytes = head.bytes.as_ptr_range();
     match text {
@@ -260,7 +260,7 @@ fn route(call: &mut Call<'_>) -> Result<i64, Fault> {
     Ok(call.object::<Request>(1)?.route.map_or(0, RouteId::number))
 }
 
-/// `head:owner()`: returns the server that received the request, and its number in the server.
+/// `head:owner()`: returns the server that received the request, and the request's number in the server.
 fn owner(call: &mut Call<'_>) -> Result<(Argument, i64), Fault> {
     let id = call.object::<Request>(1)?.id as i64;
     Ok((Argument(call.field(1, SERVER)?), id))

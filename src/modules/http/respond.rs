@@ -140,7 +140,7 @@ fn media_type(stack: &Stack) -> Result<MediaType<'_>, Fault> {
 }
 
 /// `request.respond(req, status, media_type, body)`: responds. Returns true if the whole response is queued; otherwise
-/// the number of bytes of the body that are sent, and the caller has to send the rest; nil for an invalid status.
+/// the number of bytes of the body that were sent, and the caller has to send the rest; nil for an invalid status.
 /// Raises if the response has begun.
 pub(super) const RESPOND: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
@@ -279,7 +279,8 @@ pub(super) const DETACH: Function = Function::new(|call: &mut Call<'_>| {
     Ok(Some(New::of(Connection::from(stream))))
 });
 
-/// `request.address(req)`: returns the ip, the port and the family of the peer; nothing if the connection is closed.
+/// `request.address(req)`: returns the IP address, the port and the family of the peer; nothing if the connection is
+/// closed.
 pub(super) const ADDRESS: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let server = machine.server.borrow();

@@ -1,5 +1,5 @@
 //! `http.serve`: takes work from a server, calls the handlers, and passes their results to the server. If a handler
-//! returns a body and has set only the status, the fields and the media type, the response is sent here; otherwise
+//! returns a body and has set only the status, the fields and the media type, `serve` sends the response; otherwise
 //! lualib/lio/web/dispatch.lua completes it.
 
 use super::callbacks::{self, at};

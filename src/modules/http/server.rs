@@ -19,7 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 
-/// The maximum number of connections accepted at once; then other tasks run.
+/// The maximum number of connections that are accepted in a row before other tasks run.
 const BATCH: usize = 64;
 
 /// The key of the listener's events.
@@ -127,7 +127,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     Ok(New::of(ServerObject { machine: Rc::new(machine), body: Vec::new() }))
 });
 
-/// `S:listen(socket)`: accepts connections from this socket, which is registered with the loop.
+/// `S:listen(socket)`: accepts connections from this socket, which must be registered with the loop.
 fn listen(call: &mut Call<'_>) -> Result<(), Fault> {
     let machine = machine(call)?;
     let socket = call.object::<Socket>(2)?;
@@ -210,7 +210,7 @@ impl Machine {
 }
 
 /// `S:flush()`: flushes the queues of the connections. Must be called before the loop waits. If the loop's timer has to
-/// be set, returns the number of seconds until it fires.
+/// be set, returns the number of seconds until it must fire; otherwise nil.
 fn flush(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
     let machine = machine(call)?;
     let mut server = machine.server.borrow_mut();
@@ -245,7 +245,7 @@ const WORK_COUNT: Function =
 /// `S:count()`: returns the number of connections.
 const COUNT: Function = Function::method(|object: &ServerObject| object.machine.server.borrow().count() as i64);
 
-/// `S:is_full()`: returns whether the limit of connections is reached.
+/// `S:is_full()`: returns whether the limit of connections has been reached.
 const IS_FULL: Function = Function::method(|object: &ServerObject| object.machine.server.borrow().is_full());
 
 /// `S:notify_next_close()`: requests a notification when the next connection closes.
@@ -264,7 +264,7 @@ fn close_some_idle(call: &mut Call<'_>) -> Result<(), Fault> {
 /// connection announces that the connection will be closed.
 const STOP: Function = Function::method(|object: &ServerObject| object.machine.server.borrow_mut().stop());
 
-/// `S:drain()`: closes idle connections, and closes the other connections when they would become idle.
+/// `S:drain()`: closes idle connections, and closes each other connection as soon as it is idle.
 const DRAIN: Function = Function::method(|object: &ServerObject| object.machine.server.borrow_mut().drain());
 
 /// `S:close()`: closes all connections. Tasks that wait on the connections are resumed.

@@ -1,5 +1,5 @@
-//! `http.site`: a served folder. Small files are sent in one call. lualib/lio/web/static.lua handles directories,
-//! missing files, several ranges, long files, and requests with middleware.
+//! `http.site`: a served folder. `respond` sends small files. lualib/lio/web/static.lua handles directories, missing
+//! files, several ranges, long files, and requests with middleware.
 
 use super::files::{Copied, copied};
 use super::machine::{Machine, ServerObject};
@@ -45,8 +45,8 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     Ok::<_, Fault>(NewWith::new(site, [(FOLDER, 1)]))
 });
 
-/// The result for a request: true if the response is queued. Otherwise Lua code responds: with the opened file, or from
-/// the beginning.
+/// The result for a request: true if the response is queued; an opened file, with which Lua code responds; or nothing
+/// if Lua code must handle the request completely.
 type Answered = Maybe<Either<bool, New<OpenFile>>>;
 
 /// The server, the request, and the requested path.
@@ -57,8 +57,8 @@ fn opened(file: OpenFile) -> Answered {
 }
 
 /// `site:respond(req)`: responds to a request. Returns true if the response is queued; an opened file or directory,
-/// with which the caller responds; `nil, message, code` if it cannot be opened; or nil if the caller must respond from
-/// the beginning.
+/// with which the caller responds; `nil, message, code` if it cannot be opened; or nil if the caller must handle the
+/// request completely.
 fn respond(call: &mut Call<'_>) -> Result<Answered, Fault> {
     let Some((machine, id, path)) = site_request(call)? else {
         return Ok(Maybe(None));
@@ -99,7 +99,7 @@ fn leave_to_lua(found: Representation) -> Answered {
     found.into_original().map_or(Maybe(None), opened)
 }
 
-/// Returns the path in the site at argument 1 that the request at argument 2 asks for; `None` if Lua code must respond,
+/// Returns the path in the site at argument 1 that the request at argument 2 requests; `None` if Lua code must respond,
 /// because there is middleware, or because a handler has read the request or changed the response.
 fn site_request(call: &mut Call<'_>) -> Result<Option<SiteRequest>, Fault> {
     let has_stored = request::has_stored_values(call, 2)?;
@@ -124,7 +124,7 @@ fn site_request(call: &mut Call<'_>) -> Result<Option<SiteRequest>, Fault> {
     Ok(path.map(|(id, path)| (machine, id, path)))
 }
 
-/// `site:open_compressed_copy(path, file, req)`: like `http.open_compressed_copy`. The site records for a short time
+/// `site:open_compressed_copy(path, file, req)`: like `http.open_compressed_copy`. The site caches for a short time
 /// that a copy is missing.
 fn open_compressed_copy(call: &mut Call<'_>) -> Result<Copied, Fault> {
     let path = call.bytes(2)?.to_vec();

@@ -21,7 +21,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     Ok(New::of(Spool::new(dir)))
 });
 
-/// `file:write(bytes)`: returns true, or nil, message, code.
+/// `file:write(bytes)`: appends `bytes`. Returns true, or nil, message, code.
 fn write(call: &mut Call<'_>) -> Result<bool, Fault> {
     call.bytes(2)?;
     let (spool, stack) = call.object_and_stack::<Spool>(1)?;

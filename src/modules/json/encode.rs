@@ -160,8 +160,8 @@ impl Encoder<'_> {
     }
 
     /// Writes a table as an array. `pairs` is at the first pair, whose key is an integer. Elements are written in the
-    /// order of `next` as long as this is the order of their indexes, which is always so unless a part of the table is
-    /// hashed.
+    /// order of `next` as long as this is the order of their indexes, which is always the case unless some elements are
+    /// in the table's hash part.
     fn array(&mut self, mut pairs: Pairs<'_>, table: i32, depth: u32) -> EncodeResult {
         self.text.push(b'[');
         let value = pairs.value();

@@ -1,5 +1,5 @@
-//! `lio.json`: Lua values to JSON text and back (RFC 8259). `lio.webserver` uses it to encode the tables that handlers
-//! return, and to decode bodies for `req:json()`.
+//! `lio.json`: converts Lua values to JSON text and back (RFC 8259). `lio.webserver` uses it to encode the tables that
+//! handlers return, and to decode bodies for `req:json()`.
 
 mod encode;
 #[cfg(all(test, feature = "vendored"))]
@@ -39,10 +39,11 @@ fn option(call: &mut Call<'_>, name: &'static RegistryName) -> Result<Option<i32
     }
 }
 
-/// `json.encode(value [, options])`: returns the JSON text of `value`. Error messages contain the path to the error.
+/// `json.encode(value [, options])`: returns the JSON text of `value`. Error messages contain the path to the value
+/// that cannot be encoded.
 ///
-/// A table with the keys 1 to n is an array, a table with string keys is an object. An empty table is `{}` unless
-/// `json.array` has marked it. If `options.sort` is true, the keys are in the order of their bytes.
+/// A table with the keys 1 to n is encoded as an array, a table with string keys as an object. An empty table is `{}`
+/// unless `json.array` has marked it. If `options.sort` is true, the keys are in the order of their bytes.
 fn encode(call: &mut Call<'_>) -> Result<Either<ScratchBytes, Vec<u8>>, Fault> {
     call.any(1)?;
     let order = match option(call, &SORT)? {
@@ -113,10 +114,10 @@ fn hint(count: usize) -> i32 {
 /// `"truncated"` if the text ends too early, otherwise `"invalid"`. The message contains the line and the column, which
 /// is counted in bytes.
 ///
-/// An object becomes a plain table, an array becomes a table with the mark of `json.array`. If a key is repeated, its
-/// last value counts. An integer that fits in 64 bits becomes a Lua integer; a larger integer, or a number with a
+/// An object becomes a plain table, an array becomes a table with the mark of `json.array`. If a key is repeated, the
+/// last value is used. An integer that fits in 64 bits becomes a Lua integer; a larger integer, or a number with a
 /// fraction or an exponent, becomes a float. `null` becomes `json.null`, or `options.null` if it is given, which can be
-/// any value except nil; if `options.null` is `false`, a null field tests like an absent field.
+/// any value except nil; if `options.null` is `false`, a null field is false in a condition, like an absent field.
 fn decode(call: &mut Call<'_>) -> Result<Decoding, Fault> {
     call.bytes(1)?;
     let null = match option(call, &NULL_IS)? {
@@ -131,7 +132,7 @@ fn decode(call: &mut Call<'_>) -> Result<Decoding, Fault> {
 }
 
 /// `json.array([t])`: marks `t`, or a new table, as an array, and returns the table. An empty array is encoded as `[]`.
-/// The mark is the metatable `json.array_mt`. A table with another metatable is refused.
+/// The mark is the metatable `json.array_mt`. Raises for a table with another metatable.
 fn array(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let table = match call.kind(1) {
         Kind::None => call.create(Value::List(Vec::new()))?,

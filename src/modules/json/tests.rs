@@ -1,4 +1,4 @@
-//! A test that `json_test.lua` cannot make: Lua runs out of memory in the middle of a call.
+//! A test that `json_test.lua` cannot contain: Lua runs out of memory in the middle of a call.
 
 use super::OPEN;
 use crate::lua::testing;

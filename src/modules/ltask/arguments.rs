@@ -13,7 +13,7 @@ pub(super) fn service<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Service, Fau
 
 #[cold]
 fn outside() -> Fault {
-    Fault::message("this works only inside a service")
+    Fault::message("this function works only inside a service")
 }
 
 /// Creates a function that calls `act` with the calling service and returns its result.

@@ -78,7 +78,7 @@ impl CurrentSystem {
     }
 }
 
-/// Returns the system that `init` has created, and whether it runs. Fails if there is no system.
+/// Returns the system that `init` has created, and whether it is running. Fails if there is no system.
 fn owned_system(call: &mut Call<'_>) -> Result<(Arc<System>, bool), Fault> {
     let current = call.shared::<CurrentSystem>()?;
     let found = current.0.borrow().as_ref().map(|owner| (owner.system.clone(), owner.running));
@@ -102,7 +102,7 @@ fn init<E: Environment>(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `bootstrap.deinit()`: closes the system. If the system runs, it is ended first.
+/// `bootstrap.deinit()`: closes the system. If the system is running, ends it first.
 fn deinit(call: &mut Call<'_>) -> Result<(), Fault> {
     let (system, running) = owned_system(call)?;
     if running {
@@ -131,7 +131,7 @@ fn pushlog(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `bootstrap.poplog()`: returns the oldest entry of the log: its time (centiseconds since the epoch), service id,
+/// `bootstrap.poplog()`: returns the oldest entry of the log: its time (centiseconds since the Unix epoch), service id,
 /// label, pointer and size; nothing if the log is empty.
 fn poplog(call: &mut Call<'_>) -> Result<LabelledEntry, Fault> {
     Ok(labelled_entry(system(call)?.log.pop_last()))
@@ -145,7 +145,7 @@ fn boot_failure(call: &mut Call<'_>) -> Result<Option<String>, Fault> {
 
 /// `bootstrap.new_service(label, source, id)` (G1) or `new_service(label, source, chunkname, id [, worker])` (G2):
 /// creates a service and returns its id. If `id` is 0 or nil, the next free id is used. In G1, `source` is Lua code or
-/// `@path`, and a failure raises an error. In G2, a failure returns false and a message.
+/// `@path`, and the function raises on failure. In G2, it returns false and a message on failure.
 fn new_service(call: &mut Call<'_>) -> Result<Either<ServiceId, (bool, String)>, Fault> {
     let system = system(call)?;
     let label = call.utf8(1)?;
@@ -180,7 +180,7 @@ fn create(
 
 fn no_slot(wanted: ServiceId) -> String {
     match wanted {
-        0 => "new service: there are too many (config.max_service)".to_owned(),
+        0 => "new service: there are too many services (config.max_service)".to_owned(),
         _ => format!("new service: the id {wanted} is taken, or too high"),
     }
 }
@@ -210,8 +210,8 @@ fn preinit(call: &mut Call<'_>) -> Result<Light, Fault> {
     Ok(Light(name))
 }
 
-/// `bootstrap.new_service_preinit(label, id, p)`: makes the VM of `preinit` service `id` and returns the id. From then
-/// on, the main function is resumed without values.
+/// `bootstrap.new_service_preinit(label, id, p)`: turns the VM of `preinit` into service `id` and returns the id. From
+/// then on, the main function is resumed without values.
 fn new_service_preinit(call: &mut Call<'_>) -> Result<u32, Fault> {
     let (system, current) = (system(call)?, call.shared::<CurrentSystem>()?);
     let label = call.utf8(1)?;
@@ -271,7 +271,7 @@ fn wait_for_end(call: &mut Call<'_>) -> Result<i64, Fault> {
 }
 
 /// `bootstrap.run()`: runs the system until it has ended, and returns the exit code (G1). `bootstrap.run(mainthread)`:
-/// starts the system, and returns a context for `wait` at once (G2).
+/// starts the system, and immediately returns a context for `wait` (G2).
 fn run_system(call: &mut Call<'_>) -> Result<Either<i64, Light>, Fault> {
     let at_once = call.count() > 0;
     let (system, running) = owned_system(call)?;

@@ -25,7 +25,7 @@ pub(super) fn require<R>(
     Ok(Next::call(1, next, kept))
 }
 
-/// `core.use_callbacks(module)`: makes the functions of the module the callbacks.
+/// `core.use_callbacks(module)`: uses the functions of the module as the callbacks.
 pub(super) fn use_callbacks(call: &mut Call<'_>) -> Result<(), Fault> {
     call.expect(1, Kind::String, "string")?;
     call.create(Register(&CALLBACKS, Argument(1)))?;

@@ -1,5 +1,5 @@
-//! The calls with which a service posts messages and waits for responses. Each call packs and posts in one step. The
-//! dispatcher resumes the waiting coroutine.
+//! The calls with which a service posts messages and waits for responses. Each call packs and posts a message in one
+//! step. The dispatcher resumes the waiting coroutine.
 
 use super::arguments::{kind, on_service, service, service_id, ticks};
 use super::callbacks;
@@ -13,7 +13,7 @@ use crate::modules::pack;
 use crate::task::{Ending, Reason, Tag, Tasks, Token, WaitError, WaitPath};
 use std::rc::Rc;
 
-/// Functions of `ltask` in a service with our library.
+/// Functions of `ltask` in a service with lio's service library.
 pub(super) const PUBLIC: FunctionTable = functions! {
     call = call_service, syscall, send, send_direct = send, sleep, timeout, on_full, no_response: NO_RESPONSE,
 };
@@ -26,8 +26,8 @@ pub(super) const PRIVATE: FunctionTable = functions! {
 /// The functions of `ltask.timeout` whose timers have not expired, by session.
 pub(super) static TIMEOUTS: RegistryName = RegistryName::new();
 
-/// Returns the tasks of the calling service. If the service does not use our library, fails with an error that names
-/// the function `name`.
+/// Returns the tasks of the calling service. If the service does not use lio's service library, fails with an error
+/// that names the function `name`.
 pub(super) fn library_tasks(call: &mut Call<'_>, name: &str) -> Result<Rc<Tasks>, Fault> {
     service(call)?.library.tasks().cloned().ok_or_else(|| not_set_up(name))
 }
@@ -53,7 +53,7 @@ fn receiver(stack: &Stack) -> Result<ServiceId, Fault> {
     }
 }
 
-/// Returns the error text for a message that service `to` has not received.
+/// Returns the error text for a message that was not delivered to service `to`.
 fn refusal_text(to: ServiceId, posted: Posted) -> String {
     let what = match posted {
         Posted::Full => "busy",
@@ -80,7 +80,7 @@ fn send_request(service: &mut Service, to: ServiceId, kind: u8, payload: Payload
     }
 }
 
-/// `ltask.call(addr, …)`: sends a request and returns the results of the callee, or raises its error.
+/// `ltask.call(addr, …)`: sends a request and returns the results of the callee, or raises the callee's error.
 fn call_service(call: &mut Call<'_>) -> Result<Next, Fault> {
     pack_and_call(call, kind::REQUEST)
 }
@@ -270,7 +270,7 @@ fn wait_session(call: &mut Call<'_>) -> Result<Next, Fault> {
 }
 
 /// `core.fail_calls(addr, text)`: raises the error `text` in each call of this service that waits for a response from
-/// `addr`. Returns the number of these calls. Responses that still arrive are dropped.
+/// `addr`. Returns the number of these calls. Responses that arrive later are dropped.
 fn fail_calls(call: &mut Call<'_>) -> Result<i64, Fault> {
     let addr = service_id(call, 1)?;
     call.expect(2, Kind::String, "string")?;
@@ -300,7 +300,7 @@ fn sleep(call: &mut Call<'_>) -> Result<Next, Fault> {
     wait(call, &tasks, path, session, timer.map_or(Reason::Other, Reason::Timer))
 }
 
-/// `ltask.timeout(centiseconds, f)`: forks `f` after this time.
+/// `ltask.timeout(centiseconds, f)`: after this time, starts a task that runs `f`.
 fn timeout(call: &mut Call<'_>) -> Result<(), Fault> {
     let ticks = ticks(call, 1)?;
     call.expect(2, Kind::Function, "function")?;

@@ -1,4 +1,4 @@
-//! Module `ltask.core`: functions for our service library.
+//! Module `ltask.core`: functions for lio's service library.
 
 use super::arguments::{block, labelled_entry, on_service, service, service_id};
 use super::dispatch::{LOOP_FUNCTION, SCHEDULE_FUNCTION};
@@ -36,7 +36,8 @@ fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, Function>
 /// `core.end_service()`: makes the main loop return after the current message.
 const END_SERVICE: Function = on_service(|service| service.library.is_ending = true);
 
-/// `core.fail_boot(reason)`: records that the system cannot start. `ltask.start` raises the reason. For root.
+/// `core.fail_boot(reason)`: records that the system cannot start. `ltask.start` raises the reason. Only root calls
+/// this function.
 fn fail_boot(call: &mut Call<'_>) -> Result<(), Fault> {
     let reason = String::from_utf8_lossy(call.bytes(1)?).into_owned();
     service(call)?.system().fail_boot(&reason);
@@ -58,7 +59,7 @@ fn log(call: &mut Call<'_>) -> Result<Next, Fault> {
 const SET_LOG_READER: Function = on_service(|service| service.system().log.set_reader(service.id));
 
 /// `core.set_blocked_listener()`: from now on this service gets the system message `blocked(id, true)` when a service
-/// with its own thread has not waited for 0.2 s, and `blocked(id, false)` when that service waits again or has
+/// with its own thread has run for 0.2 s without waiting, and `blocked(id, false)` when that service waits again or has
 /// ended.
 const SET_BLOCKED_LISTENER: Function = on_service(|service| service.system().set_blocked_listener(service.id));
 
@@ -110,7 +111,8 @@ fn main_chunk(_: &mut Call<'_>) -> Result<&'static [u8], Fault> {
     chunk.ok_or_else(|| Fault::message("the service library cannot be compiled"))
 }
 
-/// `core.load_embedded(module)`: loads an embedded Lua file anew and returns it as a function.
+/// `core.load_embedded(module)`: loads an embedded Lua file, even if it was loaded before, and returns its main
+/// function.
 fn load_embedded(call: &mut Call<'_>) -> Result<Chunk<'static>, Fault> {
     let code = files::compiled(call.utf8(1)?).ok_or_else(|| Fault::message("the module is not built in"))?;
     Ok(Chunk::Text(code, c"=lio"))
@@ -130,7 +132,7 @@ fn embedded_source(call: &mut Call<'_>) -> Result<Maybe<(Text, Text)>, Fault> {
 fn bytes(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let (address, size) = block(call, 1)?;
     if address == 0 && size != 0 {
-        return Err(Fault::argument(2, "wrong size"));
+        return Err(Fault::argument(2, "size must be 0 if the pointer is nil"));
     }
     Ok(BorrowedPayload::new(address, size).as_ref().to_vec())
 }

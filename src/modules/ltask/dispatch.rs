@@ -1,8 +1,8 @@
-//! The main loop of our service library. One entry into the VM handles a batch of messages.
+//! The main loop of lio's service library. One entry into the VM handles a batch of messages.
 //!
-//! The values of a message are pushed between two steps, so that an error there (not enough memory, corrupt bytes) does
-//! not skip a Rust frame. Until a task has the values, `library.current_message` describes the message: after an error,
-//! `recover` answers it. The stack frame of the loop is empty between two messages.
+//! The values of a message are pushed between two steps, so that an error while pushing them (not enough memory,
+//! corrupt bytes) does not skip a Rust frame. Until a task has the values, `library.current_message` describes the
+//! message: after an error, `recover` answers it. The stack frame of the loop is empty between two messages.
 
 use super::arguments::service;
 use super::callbacks;
@@ -51,7 +51,7 @@ impl LoopStep {
     }
 }
 
-/// `core.loop()`: handles messages, slice after slice, until `core.end_service`. For the main function.
+/// `core.loop()`: handles messages, slice after slice, until `core.end_service` is called. Called by the main function.
 pub(super) const LOOP_FUNCTION: Function = Function::new(|call: &mut Call<'_>| {
     library_tasks(call, "loop")?;
     call.drop_to(0);
@@ -65,7 +65,7 @@ pub(super) const SCHEDULE_FUNCTION: Function = Function::new(schedule);
 fn schedule(call: &mut Call<'_>) -> Result<LoopStep, Fault> {
     let library = &mut service(call)?.library;
     if library.tasks().is_none_or(|tasks| tasks.current().is_some()) {
-        return Err(Fault::message("schedule_message: for the main function only"));
+        return Err(Fault::message("schedule_message: only the main function may call this function"));
     }
     library.has_own_loop = true;
     call.drop_to(0);

@@ -17,7 +17,7 @@ fn lend(call: &mut Call<'_>, event: &Event) -> Result<Light, Fault> {
     Ok(Light(number as usize))
 }
 
-/// Creates a descriptor for the service, which is readable at first.
+/// Creates a descriptor for the service. The descriptor is readable at first.
 fn open(service: &mut Service) -> Result<Arc<Event>, Fault> {
     let event = Event::new().map_err(|error| Fault::message(format_args!("eventfd: {error}")))?;
     event.wake();

@@ -17,14 +17,14 @@ pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     let service = service(call)?;
     // A VM that `preinit` creates has the id `SYSTEM` until it becomes a service, which may have its own thread.
     if service.id != SYSTEM && !service.statistics.exclusive.load(Ordering::Relaxed) {
-        return Err(Fault::message("ltask.exclusive: this service has no thread of its own by configuration"));
+        return Err(Fault::message("ltask.exclusive: this service is not configured to have its own thread"));
     }
     Ok(Module(FUNCTIONS))
 });
 
 /// `exclusive.send(to, session, type, pointer, size)`: posts a message and returns true. A message to a full mailbox
-/// waits in the sending queue until there is room. If the sending queue is full, returns nothing, and the block still
-/// belongs to the caller.
+/// waits in the send queue until there is room. If the send queue is full, returns nothing, and the block still belongs
+/// to the caller.
 fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let from = service(call)?.id;
     if from == SYSTEM {

@@ -57,7 +57,8 @@ pub(super) fn add_handlers(call: &mut Call<'_>, index: i32) -> Result<i32, Fault
     }
 }
 
-/// `ltask.quit()`: runs the handler `quit`, if there is one, then ends the service. Unanswered requests get an error.
+/// `ltask.quit()`: runs the handler `quit`, if there is one, then ends the service. Unanswered requests are answered
+/// with an error.
 pub(super) fn quit(call: &mut Call<'_>) -> Result<Next, Fault> {
     let handlers = call.registered(&REQUESTS)?;
     let handler = call.raw_field(handlers, "quit")?;

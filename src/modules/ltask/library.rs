@@ -1,4 +1,4 @@
-//! The parts of our service library that every service has, and that do not need a Lua function in its VM: `print`,
+//! The parts of lio's service library that every service has, and that do not need a Lua function in its VM: `print`,
 //! `require`, and the table `ltask`, to which functions are added when they are first used.
 
 use super::arguments::{on_service, service};
@@ -52,7 +52,8 @@ pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(LazyTable(
 /// The result of `__index` of `ltask`: a native function, or the result of a call.
 type Indexed = Either<Option<StoredInTable<Argument, Function>>, Next<Option<StoredInTable<Argument, Argument>>>>;
 
-/// `__index` of `ltask`: finds native functions and, in a service with our library, the functions of the library.
+/// `__index` of `ltask`: finds native functions and, in a service with lio's service library, the functions of the
+/// library.
 fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
     let known = |function| Ok(Either::One(Some(StoredInTable::new(1, 2, function))));
     if let Some(function) = find_function(call, LISTS) {
@@ -96,10 +97,10 @@ fn store(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<StoredInTable<A
     Ok(found.then_some(StoredInTable::new(1, 2, Argument(outcome.first))))
 }
 
-/// `core.setup()`: sets up our service library in this VM. Returns whether the service has its own thread.
+/// `core.setup()`: sets up lio's service library in this VM. Returns whether the service has its own thread.
 pub(super) fn setup(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
-    // The collector is stopped until the service's own code begins, because the objects that are created here are not
-    // garbage.
+    // The collector is stopped until the service's own code begins, because the objects that are created until then are
+    // not garbage.
     call.stop_collector();
     call.create(Register(&REQUESTS, empty_table()))?;
     call.create(Register(&TIMEOUTS, empty_table()))?;

@@ -32,7 +32,7 @@ fn send_message(call: &mut Call<'_>) -> Result<(), Fault> {
         return Err(Fault::message("Can't send message: this context cannot yield"));
     }
     if is_unread {
-        return Err(Fault::message("Can't send message: the receipt of the last one was not read"));
+        return Err(Fault::message("Can't send message: the previous receipt has not been read"));
     }
     let message = message(call, from)?;
     let service = service(call)?;
@@ -58,8 +58,8 @@ fn shown(receipt: Receipt) -> Receipts {
     }
 }
 
-/// `ltask.send_message_direct(to, session, type, pointer, size)`: posts a message at once (G1). Returns the kind of the
-/// receipt, and, if the message was refused, its pointer and size.
+/// `ltask.send_message_direct(to, session, type, pointer, size)`: posts a message immediately (G1). Returns the kind of
+/// the receipt, and, if the message was refused, its pointer and size.
 fn send_message_direct(call: &mut Call<'_>) -> Result<Receipts, Fault> {
     let from = service(call)?.id;
     let message = message(call, from)?;
@@ -81,8 +81,8 @@ const SELF: Function = on_service(|service| service.id);
 /// `ltask.label()`: returns this service's label.
 const LABEL: Function = on_service(|service| service.statistics.label());
 
-/// `ltask.worker_id()`: returns the number of the worker that runs this service, from 0; nil if the service has its own
-/// thread.
+/// `ltask.worker_id()`: returns the number of the worker that runs this service, from 0; nil if the service does not
+/// run on a worker.
 const WORKER_ID: Function = on_service(|_| worker_number().map(|number| number as i64));
 
 /// `ltask.worker_bind([n])`: binds the service to worker n (from 0), from its next slice on; nil unbinds it.
@@ -103,8 +103,8 @@ fn pushlog(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `ltask.poplog()`: returns an entry of the log: its time (centiseconds since the epoch), service id, pointer and
-/// size; nothing if the log is empty.
+/// `ltask.poplog()`: takes the oldest entry of the log and returns its time (centiseconds since the Unix epoch),
+/// service id, pointer and size; nothing if the log is empty.
 const POPLOG: Function = on_service(|service| log_entry(service.system().log.pop()));
 
 /// `ltask.get_pushlog()`: returns a function pointer `void (void *log, uint32_t id, void *data, size_t size)`, and

@@ -6,8 +6,8 @@
 //! | `bootstrap`, `config` | module `ltask.bootstrap`, in the VM that starts the system |
 //! | `exclusive` | module `ltask.exclusive` (G1) |
 //! | `root` | module `ltask.root` |
-//! | `core` | module `ltask.core`: functions for the Lua part of our service library |
-//! | `library` | the native part of our service library: the table `ltask`, `print`, `require` |
+//! | `core` | module `ltask.core`: functions for the Lua part of lio's service library |
+//! | `library` | the native part of lio's service library: the table `ltask`, `print`, `require` |
 //! | `start` | how a service starts |
 //! | `calls` | functions that post messages and wait for responses |
 //! | `dispatch` | the main loop |

@@ -8,19 +8,20 @@ use crate::lua::{Argument, Call, Either, Fault, Function, Maybe, Next, Outcome, 
 use crate::task::{Ending, Token};
 
 /// `core.loop_ended(pcall(core.loop))`: returns whether the service has ended. If the main loop has raised an error,
-/// answers or logs the error. The service continues, even if handling the error fails.
+/// sends the error to the task or service that waits for a response, or logs it. The service continues, even if
+/// handling the error fails.
 pub(super) fn loop_ended(call: &mut Call<'_>) -> Result<bool, Fault> {
     if call.is_true(1) {
         return Ok(call.is_true(2));
     }
     if !matches!(call.without_memory_limit(call_loop_failed), Ok(true)) {
         let service = service(call)?;
-        service.system().log_text(service.id, "error while an error was handled");
+        service.system().log_text(service.id, "an error occurred while an error was being handled");
     }
     Ok(false)
 }
 
-/// Makes the library answer or log the error at index 2.
+/// Calls the callback that handles the error at index 2.
 fn call_loop_failed(call: &mut Call<'_>) -> Result<bool, Fault> {
     callbacks::push(call, "loop_failed")?;
     call.push(Argument(2))?;
@@ -28,7 +29,7 @@ fn call_loop_failed(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// The result of `recover`: the sender and the session of a request that must be answered; or true, because a waiting
-/// task has got the error.
+/// task has received the error.
 type Recovered = Maybe<Either<(ServiceId, i64), bool>>;
 
 /// `core.recover(err)`: finds the message that was being handled when the loop raised `err`. If the message is a

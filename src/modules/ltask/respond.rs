@@ -66,7 +66,7 @@ impl Host for Responder {
         call.drop_to(height);
     }
 
-    /// Called when a wait is cancelled: removes its timer. A response that still arrives is dropped.
+    /// Called when a wait is cancelled: removes the wait's timer. A response that arrives later is dropped.
     fn cancelled(&self, call: &mut Call<'_>, reason: Reason) {
         if let (Reason::Timer(timer), Some(service)) = (reason, call.data::<Service>()) {
             service.system().monitor.timers.cancel(service.id, timer);
@@ -103,8 +103,8 @@ fn pack_all(call: &mut Call<'_>, first: i32) -> Result<Payload, String> {
     }
 }
 
-/// Packs the values from index `first` on, if some of them have a `__pairs` metamethod. These metamethods, which are
-/// code of the program, are called.
+/// Packs the values from index `first` on, if some of them have a `__pairs` metamethod. Calls these metamethods, which
+/// are code of the program.
 #[cold]
 fn pack_copies(call: &mut Call<'_>, first: i32) -> Result<Result<Payload, String>, Fault> {
     let last = call.count();
@@ -134,7 +134,7 @@ fn describe(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<Option
     let described = run_failed(call, co, error, tag);
     let (result, ok) = described.map_err(|fault| fault.to_string())?;
     if !ok {
-        return Err(text_at(call, result, "error while an error was described"));
+        return Err(text_at(call, result, "an error occurred while an error was being described"));
     }
     if tag.session == 0 {
         return Ok(None);

@@ -53,7 +53,7 @@ impl Source<'_> {
     }
 }
 
-/// Returns the bytes up to the first zero.
+/// Returns the bytes up to the first zero byte.
 fn c_string(bytes: &[u8]) -> CString {
     let end = bytes.iter().position(|&byte| byte == 0);
     CString::new(&bytes[..end.unwrap_or(bytes.len())]).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Starts a service when it gets its first message, which root sends. This is Rust code to save memory: it runs only
-//! once in each service, but would be most of the Lua code there.
+//! Starts a service when it gets its first message, which root sends. This is Rust code to save memory: the code runs
+//! only once in each service, and would be the larger part of the service's Lua code.
 
 use super::arguments::service;
 use super::handlers::add_handlers;
@@ -147,7 +147,8 @@ fn search_path(call: &mut Call<'_>, name: &[u8], path: i32) -> Result<Option<i32
     Ok(None)
 }
 
-/// Pushes the main chunk of a service that comes with lio: `ltask.service.NAME`, or `NAME.service`. Returns its index.
+/// Pushes the main chunk of a service that comes with lio: `ltask.service.NAME`, or `NAME.service`. Returns its index;
+/// None if there is no such service.
 fn push_built_in(call: &mut Call<'_>, name: &[u8]) -> Result<Option<i32>, Fault> {
     let ours = [b"ltask.service.", name].concat();
     let file = embedded(&ours).or_else(|| embedded(&[name, b".service"].concat()));

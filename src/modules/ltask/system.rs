@@ -1,4 +1,4 @@
-//! System messages, which go to the service library itself: `ltask.syscall`.
+//! System messages, which `ltask.syscall` sends to the service library itself.
 
 use super::handlers::{empty_table, quit};
 use super::{callbacks, start};

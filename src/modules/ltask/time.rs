@@ -39,13 +39,13 @@ pub(super) fn timer_sleep(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `ltask.now()`: returns the seconds and the centiseconds since the epoch.
+/// `ltask.now()`: returns the seconds and the centiseconds since the Unix epoch.
 fn now(_: &mut Call<'_>) -> Result<(i64, i64), Fault> {
     let ticks = centiseconds() as i64;
     Ok((ticks / 100, ticks))
 }
 
-/// `ltask.walltime()`: returns centiseconds since the epoch (G1).
+/// `ltask.walltime()`: returns the centiseconds since the Unix epoch (G1).
 fn walltime(_: &mut Call<'_>) -> Result<i64, Fault> {
     Ok(centiseconds() as i64)
 }
@@ -55,7 +55,7 @@ fn counter(_: &mut Call<'_>) -> Result<f64, Fault> {
     Ok(monotonic())
 }
 
-/// `ltask.cpucost()`: returns the running time of this service in seconds.
+/// `ltask.cpucost()`: returns how long this service has run, in seconds, as a float.
 const CPUCOST: Function = on_service(|service| {
     let mut busy = service.statistics.busy();
     if worker_number().is_some() {

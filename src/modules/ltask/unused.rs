@@ -9,7 +9,8 @@ use crate::lua::{Call, Fault};
 use crate::task::Tasks;
 use std::sync::atomic::Ordering;
 
-/// Returns whether the file of a service without handlers has returned, no task is left, and no message waits to be
+/// Returns whether the service has nothing left to do: it has no request handlers, does not poll I/O, its file has
+/// returned, no task is left except those that wait for the end of the service, and no message is unread or waits to be
 /// delivered.
 pub(super) fn has_finished(service: &Service, tasks: &Tasks) -> bool {
     let library = &service.library;

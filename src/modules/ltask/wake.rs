@@ -8,8 +8,8 @@ use crate::lua::{Call, Fault, Kind, Nil};
 use crate::task::{Ending, Tag, Tasks, Token};
 use std::rc::Rc;
 
-/// Resumes the task that waits on the session of `header`, with the topmost `count` values. Returns whether a task
-/// waits.
+/// Resumes the task that waits on the session of `header`, with the topmost `count` values. Returns false if no task
+/// waits on the session.
 #[inline]
 pub(super) fn wake_waiter(
     call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, ending: Ending, header: MessageHeader,
@@ -18,7 +18,7 @@ pub(super) fn wake_waiter(
     if woken.is_err() {
         service(call)?.library.current_message = Some(header);
     }
-    woken.map_err(|_| Fault::message("too many values in an answer"))
+    woken.map_err(|_| Fault::message("too many values in a response"))
 }
 
 /// Handles a response for which no coroutine waits. If the session belongs to a timer of `ltask.timeout`, runs the

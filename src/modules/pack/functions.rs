@@ -4,7 +4,7 @@ use crate::lua::Function;
 use std::sync::{Mutex, PoisonError};
 
 /// The C functions that were packed. A message contains positions in this list, so unpacking, even of malformed bytes,
-/// only returns functions from this list.
+/// returns only functions from this list.
 static FUNCTIONS_SENT: Mutex<Vec<Function>> = Mutex::new(Vec::new());
 
 /// Returns the position of a function in the list of packed functions, starting at 1.

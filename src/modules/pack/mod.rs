@@ -26,8 +26,8 @@ pub(crate) use unpacking::Unpacked;
 /// The functions `pack`, `unpack`, `unpack_remove` and `remove`.
 pub(crate) const FUNCTIONS: FunctionTable = functions! { pack, unpack, unpack_remove, remove };
 
-/// `pack(...)`: returns the pointer and the size of a block, which the caller must free. Without values there is no
-/// block.
+/// `pack(...)`: returns the pointer and the size of a block, which the caller must free. Without values, the pointer is
+/// null and the size is 0.
 pub(crate) fn pack(call: &mut Call<'_>) -> Result<Next<(Light, i64)>, Fault> {
     packed(call, 1, |_, payload| Ok(Next::returns(into_lua(payload))))
 }
@@ -79,7 +79,7 @@ fn block_argument(call: &Call<'_>) -> Result<Option<(usize, usize)>, Fault> {
     };
     let size = call.integer(2)?;
     if size < 0 || (address == 0 && size != 0) {
-        return Err(Fault::argument(2, "wrong size"));
+        return Err(Fault::argument(2, "size must be 0 or more, and 0 for a null pointer"));
     }
     Ok((address != 0).then_some((address, size as usize)))
 }

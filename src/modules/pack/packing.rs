@@ -19,7 +19,7 @@ static PAIRS: RegistryName = RegistryName::new();
 static COPY: RegistryName = RegistryName::new();
 const COPY_CODE: Chunk<'static> = Chunk::Text(include_bytes!("copy.lua"), c"=pack");
 
-/// Packs the values from index `first` on into a block. Returns `None` if the values must be copied first, see
+/// Packs the values from index `first` on into a block. Returns `None` if the values must be copied first; see
 /// [`copy`].
 pub(crate) fn block(call: &mut Call<'_>, first: i32) -> Result<Option<Payload>, Fault> {
     let last = call.count();
@@ -71,7 +71,7 @@ pub(crate) fn copy<R>(
     Ok(Next::call_unyieldable(last - first + 3, next, kept))
 }
 
-/// Packs the copies in `outcome`, see [`copy`], into a block.
+/// Packs the copies in `outcome` (see [`copy`]) into a block.
 pub(crate) fn copied(call: &mut Call<'_>, outcome: Outcome) -> Result<Payload, Fault> {
     if let Some(message) = call.string(outcome.first) {
         return Err(Fault::message(String::from_utf8_lossy(message)));
@@ -272,7 +272,7 @@ fn pairs_of(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(call.metafield(1, &PAIRS)?))
 }
 
-/// `(value)`: returns a message if the value cannot be packed.
+/// `(value)`: returns an error message if the value cannot be packed; otherwise nil.
 fn refusal(call: &mut Call<'_>) -> Result<Option<&'static str>, Fault> {
     let failed = call.walk(|values| match values.kind(1) {
         Kind::String | Kind::Table => None,

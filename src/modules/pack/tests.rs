@@ -1,5 +1,5 @@
-//! Tests that the Lua suite cannot make: Lua runs out of memory at every point, and blocks contain malformed bytes of
-//! every kind, in allocations of exactly their size, so that a memory checker detects a read beyond a block.
+//! Tests that the Lua suite cannot contain: Lua runs out of memory at every point, and blocks contain malformed bytes
+//! of every kind, in allocations of exactly their size, so that a memory checker detects a read beyond a block.
 
 use super::functions::function_at;
 use super::*;
@@ -191,8 +191,8 @@ fn a_function_is_one_that_was_packed() {
     }
 }
 
-/// Regression: a `__pairs` changed the enclosing table while it was traversed, and `next` raised an error in code that
-/// must not raise.
+/// Regression: a `__pairs` metamethod changed the enclosing table while it was traversed, and `next` raised an error in
+/// code that must not raise.
 #[test]
 fn a_pairs_metamethod_may_change_the_enclosing_table() {
     let vm = Vm::new();
@@ -235,7 +235,7 @@ fn valid_and_corrupt_blocks_of_any_size_are_freed() {
             assert!(vm.unpack(&corrupt).is_err());
         }
         let grown = resident().saturating_sub(before);
-        assert!(grown < 150_000_000, "{grown} bytes more");
+        assert!(grown < 150_000_000, "the resident memory grew by {grown} bytes");
     }
 }
 

@@ -91,7 +91,7 @@ fn mask<const EPOLL: bool>(call: &Call<'_>) -> Result<(u8, Mode), Fault> {
 
 /// `sel:event_add(fd, events [, udata = fd])`: registers a descriptor for `SELECT_READ`, `SELECT_WRITE`, both or 0,
 /// level-triggered. `sel:epoll_add(fd, mask [, udata])` does the same with the event bits of epoll(7), for `bee.epoll`.
-/// With `REPLACES`, it replaces an existing registration. Returns `true`, or `nil, message, code`.
+/// If `REPLACES` is true, both replace an existing registration. Returns `true`, or `nil, message, code`.
 pub(super) fn register<const EPOLL: bool, const REPLACES: bool>(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     if EPOLL {

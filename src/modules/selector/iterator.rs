@@ -39,8 +39,8 @@ fn end_loop(call: &mut Call<'_>) -> Result<(), Fault> {
 }
 
 /// Returns whether the loop over an earlier wait of the selector at index 1 is still on the call stack: the loop's
-/// coroutine is running, or has resumed the running coroutine, directly or not. A suspended or finished coroutine has
-/// abandoned its loop.
+/// coroutine is running, or has resumed the running coroutine, directly or indirectly. A suspended or finished
+/// coroutine has abandoned its loop.
 fn is_inside_loop(call: &mut Call<'_>) -> Result<bool, Fault> {
     let selector = call.object::<Selector>(1)?;
     let running = selector.iterating.get();
@@ -84,11 +84,11 @@ pub(super) const NOTHING_TO_WAIT_FOR: &str = "no open sockets to check and no ti
 type WaitResult = Either<Argument, (Argument, Nil, Nil, Argument)>;
 
 /// `for udata, events in sel:wait([timeout]) do`: blocks until a registration is ready, `timeout` seconds have passed
-/// (may be fractional; absent or negative: no timeout; 0: poll), or the waker fires. Then it yields each ready
-/// registration once, with its ready bits.
+/// (may be fractional; absent or negative: no timeout; 0: poll), or the waker fires. Then the loop yields each ready
+/// registration once: its udata and its ready bits.
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| wait(call, Unit::Seconds));
 
-/// Waits. The timeout, argument 2, is counted in `unit`.
+/// Waits for events. The timeout at argument 2 is in `unit`.
 pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<WaitResult, Fault> {
     let timeout = unit.timeout(call)?;
     let (selector, inner) = open(call)?;

@@ -34,7 +34,8 @@ impl Object for Selector {
 }
 
 /// `lio.create([max_events = 1024])`: returns a selector. `max_events` (1 to 65536) is the maximum number of events
-/// that one wait gets from the system. Returns `nil, message, code` if the system refuses (epoll_create1(2)).
+/// that one wait gets from the system. Returns `nil, message, code` if the operating system cannot create the selector
+/// (epoll_create1(2)).
 pub(super) fn create(call: &mut Call<'_>) -> Result<New<Selector>, Fault> {
     let most = call.optional(1, |call, at| call.integer_in(at, 1..=MAX_EVENTS, "max_events"))?;
     let most = most.map_or(DEFAULT_EVENTS, |most| most as usize);

@@ -1,7 +1,7 @@
 //! A selector as a Lua object: its state, and how it is opened and closed.
 //!
-//! The fields of the object contain the Lua values that must stay alive: the udata and the registered objects by slot,
-//! the iterator, the coroutine that iterates, and the guard of the loop.
+//! The user values of the object keep these Lua values alive: the udata and the registered objects by slot, the
+//! iterator, the coroutine that iterates, and the guard of the loop.
 
 use crate::event;
 use crate::lua::{Call, Fault, Field, Identity, Nil};

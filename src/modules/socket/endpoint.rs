@@ -83,8 +83,8 @@ pub(crate) fn shown(address: &SockAddr) -> Shown {
     }
 }
 
-/// `endpoint:value()`: returns the ip, the port, and `"inet"` or `"inet6"`. For a unix address: the path, `"path"`,
-/// `"abstract"` (then the path begins with NUL) or `"unnamed"`, and `"unix"`.
+/// `endpoint:value()`: returns the IP address, the port, and `"inet"` or `"inet6"`. For a unix address: the path,
+/// `"path"`, `"abstract"` (then the path begins with NUL) or `"unnamed"`, and `"unix"`.
 const VALUE: Function = Function::method(|endpoint: &Endpoint| shown(&endpoint.0));
 
 /// Returns the address and the port as a string. For a unix address, returns the bytes of the path, or `@name` if the

@@ -85,8 +85,8 @@ fn fd_of_any(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     made("fd", socket)
 }
 
-/// `socket._identity(handle)`: returns an integer that no other socket has while the system runs; nil if the system has
-/// no such integer.
+/// `socket._identity(handle)`: returns an integer that no other socket has until the operating system restarts; nil if
+/// the operating system provides no such integer.
 fn identity(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
     let identity = duplicate::identity(number(call)?);
     Ok(identity.ok().map(|identity| identity as i64))

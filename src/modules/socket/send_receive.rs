@@ -107,16 +107,16 @@ fn taken(call: &'static str, moved: io::Result<Attempt<usize>>) -> Result<Attemp
 }
 
 /// `s:send(data [, from [, to]])`: returns the number of accepted bytes, which may be fewer than were passed; `false`
-/// if it would block. An empty string is sent as well, so it fails where any data would, for instance after `shutdown
-/// "w"`.
+/// if it would block. An empty string is sent as well, so the call fails whenever sending data would fail, for example
+/// after `shutdown "w"`.
 pub(super) fn send(call: &mut Call<'_>) -> Result<Attempt<i64>, Fault> {
     let (socket, stack) = open(call)?;
     let data = part(stack, stack.bytes(2)?)?;
     taken("send", socket.send(data))
 }
 
-/// `s:sendv(data, …)`: sends all strings in one system call. Returns the total number of accepted bytes; `false` if it
-/// would block.
+/// `s:sendv(data, …)`: sends the strings in one system call: all of them, or the first 64 that are not empty. Returns
+/// the total number of accepted bytes; `false` if it would block.
 pub(super) fn sendv(call: &mut Call<'_>) -> Result<Attempt<i64>, Fault> {
     let (socket, stack) = open(call)?;
     let mut pieces = [IoSlice::new(&[]); PIECES];
@@ -135,7 +135,7 @@ pub(super) fn sendv(call: &mut Call<'_>) -> Result<Attempt<i64>, Fault> {
     taken("sendv", moved)
 }
 
-/// `s:sendto(data, endpoint)` or `(data, host, port)`: returns the number of bytes; `false` if it would block.
+/// `s:sendto(data, endpoint)` or `(data, host, port)`: returns the number of accepted bytes; `false` if it would block.
 pub(super) fn sendto(call: &mut Call<'_>) -> Result<Attempt<i64>, Fault> {
     open(call)?.1.bytes(2)?;
     let address = endpoint::argument(call, 3)?;

@@ -1,4 +1,4 @@
-//! `stream.broadcast`: one message to many connections.
+//! `stream.broadcast`: sends one message to many connections.
 
 use super::connection::Connection;
 use crate::lua::{Call, Fault, Nil, Value, results};
@@ -18,7 +18,7 @@ results! {
 
 /// `stream.broadcast(list, data, most)`: sends the message to all connections of the list. Returns the number of
 /// connections that have accepted the message. Unless all connections have sent the message immediately, also returns
-/// three lists of indexes in `list`: connections that have queued a part of the message, connections that are closed,
+/// three lists of indexes in `list`: connections that have queued the rest of the message, connections that are closed,
 /// and connections whose queues are full. Returns nil and a message if an element of the list is not a connection; then
 /// nothing was sent.
 pub(super) fn broadcast(call: &mut Call<'_>) -> Result<Broadcast, Fault> {

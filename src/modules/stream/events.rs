@@ -1,5 +1,6 @@
-//! The events of a selector's wait for `lualib/lio/net.lua`. If the tasks are those of `lio.task`, tasks that wait to
-//! read are woken here, a whole batch in one call from Lua. Other events are returned to Lua, in order.
+//! The events of a selector's wait for `lualib/lio/net.lua`. If the tasks are those of `lio.task`, the iterator wakes
+//! the tasks that wait to read, for a whole batch of events in one call from Lua. It returns the other events to Lua,
+//! in order.
 
 use crate::event::READ;
 use crate::lua::{Argument, Call, Closure, Fault, Function, Kind, Maybe, NewWith, upvalue};
@@ -40,7 +41,7 @@ const NEXT: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// Returns the next event that Lua code must handle. If an event only reports that its object is readable, and a task
-/// waits to read from the object, the event wakes the task instead.
+/// waits to read from the object, wakes the task instead.
 fn next(call: &Call<'_>, arguments: i32, tasks: Option<&Tasks>) -> Option<Event> {
     let selector = call.as_object::<Selector>(SELECTOR_AT)?;
     loop {

@@ -14,7 +14,7 @@ pub(super) enum Cause {
     System(Failure),
 }
 
-/// The codes of failures that do not come from the system.
+/// The codes of failures that are not system errors.
 #[derive(Clone, Copy)]
 pub(super) enum Code {
     Closed,

@@ -12,7 +12,7 @@ pub(super) fn of_call(stack: &Stack, count: i32) -> Result<RecvForm<'_>, Fault> 
     }
 }
 
-/// Reads the form from the arguments, from the second on.
+/// Reads the form from argument 2 on.
 pub(super) fn of_arguments(stack: &Stack) -> Result<RecvForm<'_>, Fault> {
     match stack.kind(2) {
         Kind::None | Kind::Nil => return Ok(RecvForm::Any),

@@ -13,7 +13,7 @@ use crate::task::Tasks;
 
 type NativeCall = Closure<(Argument, Argument, Argument, Argument)>;
 
-/// `stream.native_calls(timers, calls)`: returns `recv` and `send`. `timers` is a `lio.timer` queue, see
+/// `stream.native_calls(timers, calls)`: returns `recv` and `send`. `timers` is a `lio.timer` queue; see
 /// `stream.set_recv_timeout`. `calls` is a table of Lua functions. `recv_queued` and `send_queued` get the arguments of
 /// a call that is made while another task holds the connection. `send_rest` gets the number of sent bytes as its second
 /// argument. `release(c)` ends the hold for reading.

@@ -67,13 +67,13 @@ fn close_now(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(was_open)
 }
 
-/// `s:shutdown_now(["r"|"w"|"rw"])`: shutdown(2). Returns `true`, or `nil, message, code`.
+/// `s:shutdown_now(["r"|"w"|"rw"])`: calls shutdown(2). Returns `true`, or `nil, message, code`.
 fn shutdown_now(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     shut(stream.socket(), stack)
 }
 
-/// `s:buffered()`: returns the number of bytes that were read from the peer and not consumed yet.
+/// `s:buffered()`: returns the number of bytes that have been read from the peer but not consumed yet.
 const BUFFERED: Function = Function::method(|stream: &Connection| stream.buffered().len() as i64);
 
 /// `s:is_closed()`: returns whether this side has closed the connection.
@@ -83,8 +83,8 @@ const IS_CLOSED: Function = Function::method(|stream: &Connection| stream.is_clo
 /// loop. Makes no system call.
 const IS_OVER: Function = Function::method(|stream: &Connection| stream.end_was_reported());
 
-/// `s:address("peer"|"socket")`: returns the ip, the port and the family, as `endpoint:value()` of `lio.socket` does,
-/// or `nil, message, code`.
+/// `s:address("peer"|"socket")`: returns the IP address, the port and the family, as `endpoint:value()` of `lio.socket`
+/// does, or `nil, message, code`.
 fn address(call: &mut Call<'_>) -> Result<Shown, Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
     let side = match stack.bytes(2)? {
@@ -101,7 +101,7 @@ fn set_option(call: &mut Call<'_>) -> Result<Setting, Fault> {
     set_or_get(stream.socket(), stack)
 }
 
-/// `s:handle()`: returns the descriptor as a light userdata.
+/// `s:handle()`: returns the descriptor as a lightuserdata.
 const HANDLE: Function = Function::method_mut(|stream: &mut Connection| light(stream.handle()));
 
 /// `s:make_parcel()`: detaches the connection with its buffers. Returns the number with which any VM of the process can

@@ -132,7 +132,7 @@ fn wait(call: &mut Call<'_>, hold: Hold) -> Result<Next<Reply>, Fault> {
     Ok(Next::yields(0, then(resumed), 0))
 }
 
-/// Returns the tasks of the function, and stores them in the connection.
+/// Returns the tasks in the running function's upvalue, and stores them in the connection.
 #[cold]
 fn load_tasks(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
     let tasks = tasks(call)?;
@@ -163,8 +163,8 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         Some(b"closed") => Some(Code::Closed),
         _ => None,
     };
-    // The connection stores the tasks, and keeps them even if another task holds it by now, as after an interrupt. If a
-    // program has replaced argument 1 with another value, the tasks are those of the upvalue.
+    // The connection stores the tasks, and keeps them even if another task already holds the connection, for example
+    // after an interrupt. If a program has replaced argument 1 with another value, the tasks are those of the upvalue.
     let known = call.as_object::<Connection>(1).and_then(|connection| connection.tasks.as_ref());
     let tasks = known.map_or_else(|| own_tasks(call), Ok)?;
     tasks.check_open()?;
