@@ -29,7 +29,7 @@ local web = {}
 ---@field write_time? number seconds after which a send without progress fails; default `30`
 ---@field connections? number number of connections at which accepting pauses; default `10000`
 ---@field requests? number maximum number of requests on one connection; default `math.huge`
----@field grace? number seconds that a graceful stop waits for handlers; default `10`, or `loop.grace` if it is set
+---@field grace? number seconds that a graceful stop waits for handlers; default: `loop.grace`, by default `10`
 ---@field debug? boolean whether error pages show tracebacks; default `false`
 
 ---Creates an app. An unknown option, or a value out of its range, raises.
