@@ -43,6 +43,7 @@
 //! | `library` | the built-in modules, and entry points |
 //! | `vm` | VMs that the core creates, with their data and main function |
 //! | `vm_access` | the parts of its VM that a step can access |
+//! | `collector` | garbage collection: the collector's mode, and when it starts |
 //! | `vm_context` | the Rust data of a VM that the core creates, and how to find it |
 //! | `chunk` | chunks of Lua code |
 //! | `interrupt` | code that a VM runs at the request of another thread |
@@ -57,6 +58,7 @@ mod bound;
 mod build;
 mod call;
 mod chunk;
+mod collector;
 mod coroutine;
 mod events;
 mod failure;

@@ -18,7 +18,6 @@ use super::pusher::Pusher;
 use super::state::{State, ffi_methods};
 use super::store::Store;
 use super::text::take_message;
-use super::vm_access::start_from_here;
 use super::vm_context::{ALLOCATORS, VmContext, data_type_of};
 use crate::memory::Memory;
 use mlua::ffi::{self, lua_State};
@@ -145,7 +144,7 @@ impl<T: Send + 'static> Vm<T> {
     }
 
     /// Returns the main state.
-    fn main_state(&self) -> State {
+    pub(super) fn main_state(&self) -> State {
         let main_state = self.context().main_state.get();
         assert!(!main_state.is_null(), "the VM is closed");
         // SAFETY: the caller owns or borrows the VM, and no code runs on it while the returned `State` is in use.
@@ -153,7 +152,7 @@ impl<T: Send + 'static> Vm<T> {
     }
 
     /// Returns the coroutine of the main function; `None` in a program's VM, or if the VM is closed.
-    fn main_coroutine(&self) -> Option<State> {
+    pub(super) fn main_coroutine(&self) -> Option<State> {
         self.context().main_coroutine()
     }
 
@@ -286,18 +285,6 @@ impl<T: Send + 'static> Vm<T> {
         });
         self.memory().set_limit(limit);
         text.unwrap_or_else(|Broken(message)| message)
-    }
-
-    /// Starts the collector in the mode that the VM uses, see [`Call::start_collector`]. A program's collector is
-    /// generational, as in the stock interpreter.
-    pub(crate) fn start_collector(&mut self) {
-        let main_state = self.main_state();
-        if self.main_coroutine().is_none() || cfg!(feature = "lua55") {
-            main_state.restart_collector();
-            main_state.collect_by_generations();
-        } else {
-            start_from_here(&main_state);
-        }
     }
 }
 

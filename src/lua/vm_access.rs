@@ -1,8 +1,7 @@
-//! The parts of its VM that a step can access: data, memory and collector.
+//! The parts of its VM that a step can access: data and memory. `collector.rs` has the collector.
 
 use super::call::Call;
 use super::stack::Stack;
-use super::state::State;
 use super::vm_context::context_of;
 use crate::memory::Memory;
 
@@ -26,20 +25,6 @@ impl Call<'_> {
         context_of(self).map(|context| &context.memory)
     }
 
-    /// Starts the collector of a service's VM. The first cycle begins when the VM's memory use has doubled, as later
-    /// cycles do by default. The objects that exist now remain in use, and traversing them would take a tenth of the
-    /// time of a short-lived service.
-    pub(crate) fn start_collector(&mut self) {
-        self.collector_paused = false;
-        start_from_here(self);
-    }
-
-    /// Stops the collector. Objects that are created afterwards are not collected.
-    pub(crate) fn stop_collector(&mut self) {
-        self.resume_collector();
-        State::stop_collector(self);
-    }
-
     /// Runs `step` without the VM's memory limit: a service that has used up its memory must be able to report this
     /// error.
     pub(crate) fn without_memory_limit<R>(&mut self, step: impl FnOnce(&mut Self) -> R) -> R {
@@ -50,13 +35,4 @@ impl Call<'_> {
         }
         result
     }
-}
-
-/// Starts the collector; see [`Call::start_collector`].
-pub(super) fn start_from_here(stack: &State) {
-    stack.restart_collector();
-    // In Lua 5.5 the collector is generational instead, because an incremental collector falls behind when a program
-    // creates mainly objects with finalizers, such as sockets.
-    #[cfg(not(feature = "lua55"))]
-    stack.add_debt(-stack.kibibytes());
 }

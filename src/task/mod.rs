@@ -18,7 +18,7 @@
 //! | `token` | the value that a task waits on |
 //! | `entry` | one task |
 //! | `waiters`, `pool` | the waiting task of each token; free coroutines |
-//! | `table` | the task table and the ready queue |
+//! | `table` | the task table and the ready queue; whether a program has closed or resumed a task's coroutine |
 //! | `acquire` | coroutines for tasks |
 //! | `wait` | the beginning and the end of a wait |
 //! | `wake` | wakeups |

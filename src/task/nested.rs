@@ -12,7 +12,7 @@
 //!
 //! A program may close or resume a member with the plain coroutine library of a stock interpreter. Therefore a chain is
 //! valid up to the first member, counted from the task's own coroutine inwards, that is not suspended. The coroutine
-//! that was resuming that member continues with an error.
+//! that was resuming that member continues with an error. `TaskTable::count_intact` counts the valid members.
 
 use super::Tasks;
 use super::entry::{Phase, TaskId};

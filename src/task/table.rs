@@ -1,4 +1,5 @@
-//! The task table: all tasks, the waiting task of each token, and the ready queue. Nothing here runs Lua code.
+//! The task table: all tasks, the waiting task of each token, and the ready queue. Checks whether a program has closed
+//! or resumed the coroutine of a task. Nothing here runs Lua code.
 //!
 //! Invariants: a task is in the queue if and only if [`Phase::is_queued`] is true for its phase, and at most once. A
 //! token is in `waiting` if and only if a task in the phase `Waiting` has this token.

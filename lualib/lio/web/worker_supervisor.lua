@@ -1,7 +1,8 @@
 -- A service that keeps the system of web/workers.lua running until the last worker has ended, and then ends the system,
--- even if other services exist. If a worker is blocked, for example by an endless loop, this service asks the other
--- workers to accept the connections of the blocked worker. The argument of the service is the number of workers. The
--- workers' addresses follow root's address.
+-- even if other services exist. After a signal, the first worker that ends makes root end the system; root then waits
+-- for the other workers (ltask/root/shutdown.lua). If a worker is blocked, for example by an endless loop, this service
+-- asks the other workers to accept the connections of the blocked worker. The argument of the service is the number of
+-- workers. The workers' addresses follow root's address.
 
 local ltask = require "ltask"
 local core = require "ltask.core"

@@ -1,20 +1,17 @@
--- Creates the services of a system, removes those that have died, and ends the system. Used only by the root service.
+-- Creates the services of a system, removes those that have died, and decides when the system ends. Used only by the
+-- root service.
 --
--- The system ends when no common service is left, or on request: then the remaining services quit, and the logger quits
--- last. A common service is one that is not unique.
+-- The system ends when no common service is left, or on request: then the remaining services quit
+-- (root/shutdown.lua). A common service is one that is not unique.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
 local native = require "ltask.root"
+local shutdown = require "ltask.root.shutdown"
 
 local SCHEDULE_NEW <const>, SCHEDULE_DEL <const> = 0, 1 -- types of messages to service 0, the scheduler
 local RECEIPT_RESPONSE <const> = 4
 local SYSTEM <const>, ERROR <const> = 0, 3 -- types of messages
-
--- The default of `grace`: when the system ends, the services must end within this many seconds.
-local GRACE <const> = 10
--- The minimum number of seconds that the logger has to end.
-local LOGGER_GRACE <const> = 1
 
 -- The error of `spawn` while the system is ending.
 local IS_ENDING <const> = "the system is ending"
@@ -29,8 +26,6 @@ local labels, killed, is_common = {}, {}, {}
 -- starting, and one while root starts the configured services.
 local common_count = 0
 local is_ending = false
--- The token on which `shut_down` waits.
-local death_token
 -- The address of the logger, once it has started.
 local logger
 
@@ -60,51 +55,13 @@ local function post_quit(id)
   return core.post(id, 0, SYSTEM, "quit")
 end
 
--- Waits until a service has died, or until `deadline`, in seconds of `ltask.counter`.
-local function wait_for_death(deadline)
-  local token = {}
-  death_token = token
-  local left = math.max(1, math.ceil((deadline - ltask.counter()) * 100))
-  ltask.timeout(left, function() ltask.wakeup(token) end)
-  ltask.wait(token)
-  death_token = nil
-end
-
-local function is_only_logger_left()
-  for id in pairs(labels) do
-    if id ~= logger then return false end
-  end
-  return true
-end
-
--- Posts all quit messages without waiting, so that a service that hangs does not delay the others. The service with the
--- highest address, usually the newest, gets the first message.
-local function quit_all_but_logger()
-  local ids = {}
-  for id in pairs(labels) do
-    if id ~= logger then ids[#ids + 1] = id end
-  end
-  table.sort(ids, function(a, b) return a > b end)
-  for _, id in ipairs(ids) do post_quit(id) end
-end
-
-local function shut_down()
-  quit_all_but_logger()
-  local deadline = ltask.counter() + (config.grace or GRACE)
-  while not is_only_logger_left() and ltask.counter() <= deadline do wait_for_death(deadline) end
-  if logger and labels[logger] then
-    post_quit(logger)
-    deadline = math.max(deadline, ltask.counter() + LOGGER_GRACE)
-    while labels[logger] and ltask.counter() < deadline do wait_for_death(deadline) end
-  end
-  core.end_service()
-end
-
 -- `end_system()`: makes the system end. Only the first call has an effect.
 function M.end_system()
   if is_ending then return end
   is_ending = true
-  ltask.fork(shut_down)
+  ltask.fork(function()
+    shutdown.run { services = labels, logger = logger, grace = config.grace, quit = post_quit }
+  end)
 end
 
 -- `is_ending()`: returns whether the system is ending.
@@ -223,7 +180,7 @@ function M.has_died(id)
     is_common[id] = nil
     M.release()
   end
-  if death_token then ltask.wakeup(death_token) end
+  shutdown.has_died()
 end
 
 return M
