@@ -96,7 +96,8 @@ test("a peer that does not read uses at most the limit, and gets whole messages"
   end
   while read < 2000 do loop.wait(near) end
   t.ok(full > 0 and taken > 0, full .. " " .. taken)
-  -- The second peer gets exactly the messages that were not reported as full, and each message is whole.
+  -- The second peer receives exactly the messages for which its connection was not reported as full, and each message
+  -- is whole.
   loop.fork(function() near[2]:send "end\n" end)
   local got = 0
   while true do
@@ -175,8 +176,8 @@ test("an invalid connection, message or limit raises, and nothing is sent", func
   t.eq(refused(nil, "x"), "(table expected, got nil)")
   t.eq(refused(near, 5), "(string expected, got number)")
   t.eq(refused({ near[1], "x" }, "x"), "(connection expected at place 2, got string)")
-  t.eq(refused(near, "x", -1), "(limit must be an integer from 0, not -1)")
-  t.eq(refused(near, "x", 1.5), "(limit must be an integer from 0, not 1.5)")
+  t.eq(refused(near, "x", -1), "(limit must be an integer of at least 0, not -1)")
+  t.eq(refused(near, "x", 1.5), "(limit must be an integer of at least 0, not 1.5)")
   near[1]:send "only\n"
   t.eq(far[1]:recv "line", "only")
   close(near, far)

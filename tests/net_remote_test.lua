@@ -508,8 +508,8 @@ same("an open file is sent from its start, or a part of it, and keeps its positi
   "true\t3", "true\ttrue\ttrue\ttrue", "nil\tsendfile: the file has only 1 bytes after the offset\t0\ttruncated",
   "nil\tsendfile: not a regular file\t0\tnot a file", "nil\tsendfile: the file is closed\t0\tclosed",
   "false\tstring\tbad argument #2 to 'sendfile' (path or file expected, got table)",
-  "false\tstring\tbad argument #3 to 'sendfile' (offset must be an integer from 0, not -1)",
-  "false\tstring\tbad argument #4 to 'sendfile' (length must be an integer from 0, not 1.5)",
+  "false\tstring\tbad argument #3 to 'sendfile' (offset must be an integer of at least 0, not -1)",
+  "false\tstring\tbad argument #4 to 'sendfile' (length must be an integer of at least 0, not 1.5)",
   "nil\tclosed\t0\tclosed", "true",
 })
 

@@ -205,9 +205,11 @@ netkit.pair_test("misuse raises an error that names the call and the argument", 
   t.raises("bad argument #2 to 'sendfile' %(path or file expected, got nil%)", a.sendfile, a)
   t.raises("bad argument #2 to 'sendfile'", a.sendfile, a, {})
   t.raises("file expected, got lio.connection", a.sendfile, a, a)
-  t.raises("bad argument #3 to 'sendfile' %(offset must be an integer from 0, not %-1%)", a.sendfile, a, small, -1)
+  t.raises("bad argument #3 to 'sendfile' %(offset must be an integer of at least 0, not %-1%)",
+    a.sendfile, a, small, -1)
   t.raises("bad argument #3 to 'sendfile'", a.sendfile, a, small, "1")
-  t.raises("bad argument #4 to 'sendfile' %(length must be an integer from 0, not 1.5%)", a.sendfile, a, small, 0, 1.5)
+  t.raises("bad argument #4 to 'sendfile' %(length must be an integer of at least 0, not 1.5%)",
+    a.sendfile, a, small, 0, 1.5)
   t.raises("bad argument #1 to 'sendfile' %(connection expected, got string%)", net.sendfile, small, small)
   t.eq(a:send "x", true, "no task holds the connection")
 end)

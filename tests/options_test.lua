@@ -59,7 +59,7 @@ t.test("values from a metatable are options too", function()
   local function inherits(values) return setmetatable({}, { __index = values }) end
   raises_here('net.connect: option \'timeout\' must be a positive number of seconds, got "x"',
     function() net.connect("127.0.0.1", 9, inherits { timeout = "x" }) end)
-  raises_here("http.get: option 'limit' must be an integer from 0 or math.huge for no limit, got -1",
+  raises_here("http.get: option 'limit' must be an integer of at least 0, or math.huge for no limit, got -1",
     function() http.get("http://127.0.0.1/", inherits(function(_, name) return name == "limit" and -1 or nil end)) end)
   t.eq(web.new(inherits { grace = 7 }).grace, 7)
   t.eq(web.new(inherits { fields = 7 }).settings.fields, 7)
@@ -184,18 +184,18 @@ t.test("an option that is an integer refuses other numbers", function()
   end
   refused(http.new, "max_header", "an integer from 1 to 1073741824", 0, 1.5, 1 << 40, math.huge)
   refused(http.new, "max_fields", "an integer from 1 to 256", 0, 1.5, 257, math.huge)
-  refused(http.new, "redirects", "an integer from 0", -1, 1.5, math.huge)
+  refused(http.new, "redirects", "an integer of at least 0", -1, 1.5, math.huge)
   for _, name in ipairs { "limit", "max_idle", "max_idle_per_host", "max_per_host" } do
-    refused(http.new, name, "an integer from 0 or math.huge for no limit", -1, 1.5)
+    refused(http.new, name, "an integer of at least 0, or math.huge for no limit", -1, 1.5)
     http.new { [name] = math.huge }
   end
   local function serve(options) return net.serve(nil, print, options) end
-  refused(serve, "max_connections", "an integer from 0 or math.huge for no limit", -1, 1.5)
+  refused(serve, "max_connections", "an integer of at least 0, or math.huge for no limit", -1, 1.5)
   refused(web.new, "request_line", "an integer from 1 to 1073741824", 0, 1.5, math.huge)
   refused(web.new, "headers", "an integer from 1 to 1073741824", 0, 1.5, math.huge)
   refused(web.new, "fields", "an integer from 1 to 256", 0, 1.5, 257)
-  refused(web.new, "body", "an integer from 0 or math.huge for no limit", -1, 1.5)
-  refused(web.compress, "min", "an integer from 0", -1, 1.5, math.huge)
+  refused(web.new, "body", "an integer of at least 0, or math.huge for no limit", -1, 1.5)
+  refused(web.compress, "min", "an integer of at least 0", -1, 1.5, math.huge)
 end)
 
 t.test("a float without a fraction is an integer option", function()

@@ -390,7 +390,7 @@ t.test("after the request, its parts cannot be used, but files that were moved s
 end)
 
 -- Regression: the error gave the end of the request as the reason, although the request had not ended.
-t.test("the error of a closed part has the reason: part:close(), or a form that could not be read", function()
+t.test("the error for a closed part gives the reason: part:close(), or a form that could not be read", function()
   local begun
   post(function(req)
     local _, files = req:form()
@@ -548,7 +548,7 @@ t.test("a malformed form is refused with 400, and the connection stays open", fu
   end)
 end)
 
-t.test("an error in on_file is an error of the handler, with its position", function()
+t.test("an error in on_file is an error in the handler, with its position", function()
   local logged = http.logged(function()
     t.eq(post(function(req) req:form { on_file = function() error "on purpose" end } end,
       form(part("f", "x", "y"))).status, 500)
@@ -556,7 +556,7 @@ t.test("an error in on_file is an error of the handler, with its position", func
   t.ok(logged:find "web_form_test.lua:%d+: on purpose", logged)
 end)
 
-t.test("a handler that catches an error of a stream cannot continue to read a refused form", function()
+t.test("a handler that catches an error from a stream cannot continue to read a refused form", function()
   local caught, r
   r = post(function(req)
     local fields = req:form { file = 3, on_file = function(p) caught = not pcall(p.read, p) end }
@@ -573,8 +573,8 @@ t.test("misuse raises an error that names the option", function()
     end, form())
   end
   misuse("req:form: option 'boddy' is unknown %(did you mean 'body'%?%)", { boddy = 1 })
-  misuse("'file' must be a number from 0, got \"1\"", { file = "1" })
-  misuse("'file' must be a number from 0, got %-1", { file = -1 })
+  misuse("'file' must be a number of at least 0, got \"1\"", { file = "1" })
+  misuse("'file' must be a number of at least 0, got %-1", { file = -1 })
   misuse("'on_file' must be a function", { on_file = 1 })
   misuse("table or number expected, got string", "x")
 end)

@@ -188,11 +188,11 @@ end)
 
 t.test("limits are checked when the app is created", function()
   t.raises("web.new: option 'boddy' is unknown %(did you mean 'body'%?%)", web.new, { boddy = 1 })
-  t.raises("web.new: option 'body' must be an integer from 0 or math.huge for no limit, got \"1\"",
+  t.raises("web.new: option 'body' must be an integer of at least 0, or math.huge for no limit, got \"1\"",
     web.new, { body = "1" })
   t.raises("'debug' must be true or false, got 1", web.new, { debug = 1 })
-  t.raises("'header_time' must be a number of seconds from 0, got %-1", web.new, { header_time = -1 })
-  t.raises("'body_rate' must be a number from 0, got nan", web.new, { body_rate = 0 / 0 })
+  t.raises("'header_time' must be a non%-negative number of seconds, got %-1", web.new, { header_time = -1 })
+  t.raises("'body_rate' must be a number of at least 0, got nan", web.new, { body_rate = 0 / 0 })
   t.raises("'fields' must be an integer from 1 to 256, got 257", web.new, { fields = 257 })
   t.raises("'headers' must be an integer from 1 to 1073741824, got 0", web.new, { headers = 0 })
 end)

@@ -49,8 +49,10 @@ t.test("an event name or id with several lines, and data of an invalid type, rai
   sent(function(events)
     t.raises("send: event must be one line", events.send, events, "x", "a\nb")
     t.raises("send: id must be one line", events.send, events, "x", nil, "a\0")
-    t.raises("retry must be an integer from 0 %(milliseconds%), got 1%.5$", events.send, events, "x", nil, nil, 1.5)
-    t.raises("retry must be an integer from 0 %(milliseconds%), got %-1$", events.send, events, "x", nil, nil, -1)
+    t.raises("retry must be an integer of at least 0 %(milliseconds%), got 1%.5$",
+      events.send, events, "x", nil, nil, 1.5)
+    t.raises("retry must be an integer of at least 0 %(milliseconds%), got %-1$",
+      events.send, events, "x", nil, nil, -1)
     t.raises("send: nothing to send", events.send, events)
     t.raises("send: data must be a string", events.send, events, true)
   end)

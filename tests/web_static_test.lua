@@ -506,9 +506,9 @@ t.test("for a missing folder or invalid options, app:static raises at the caller
     app:static("/", site, { lists = true })
   end)
   t.raises("app:static: option 'list' must be true or false, got \"yes\"", app.static, app, "/", site, { list = "yes" })
-  t.raises("app:static: option 'max_age' must be a finite number of seconds from 0, got %-1",
+  t.raises("app:static: option 'max_age' must be a finite, non%-negative number of seconds, got %-1",
     app.static, app, "/", site, { max_age = -1 })
-  t.raises("app:static: option 'cache' must be false or an integer from 0, got true",
+  t.raises("app:static: option 'cache' must be false or an integer of at least 0, got true",
     app.static, app, "/", site, { cache = true })
   t.raises("'static' %(the prefix must", app.static, app, "files", site)
   t.raises("'static' %(the prefix must", app.static, app, "/:id", site)

@@ -26,13 +26,13 @@ M.callable = rule("a function", misuse.is_callable)
 M.seconds = rule("a positive number of seconds", function(value)
   return type(value) == "number" and value > 0
 end)
-M.seconds_from_0 = rule("a number of seconds from 0", function(value)
+M.seconds_from_0 = rule("a non-negative number of seconds", function(value)
   return type(value) == "number" and value >= 0
 end)
 
 -- `integer(low, high)` returns a rule for an integer from `low` to `high`. If `high` is nil, there is no upper bound.
 function M.integer(low, high)
-  local wanted = high and ("an integer from %d to %d"):format(low, high) or ("an integer from %d"):format(low)
+  local wanted = high and ("an integer from %d to %d"):format(low, high) or ("an integer of at least %d"):format(low)
   return rule(wanted, function(value)
     return math.type(value) == "integer" and value >= low and value <= (high or math.maxinteger)
   end)
@@ -40,7 +40,7 @@ end
 
 -- `number(low, high)` returns a rule for a number from `low` to `high`. If `high` is nil, there is no upper bound.
 function M.number(low, high)
-  local wanted = high and ("a number from %d to %d"):format(low, high) or ("a number from %d"):format(low)
+  local wanted = high and ("a number from %d to %d"):format(low, high) or ("a number of at least %d"):format(low)
   return rule(wanted, function(value)
     return type(value) == "number" and value >= low and value <= (high or math.huge)
   end)
@@ -60,7 +60,7 @@ function M.whole(low, high)
 end
 
 -- The rule for a limit that can be infinite. Accepts floats as `whole` does.
-M.limit = rule("an integer from 0 or math.huge for no limit", function(value)
+M.limit = rule("an integer of at least 0, or math.huge for no limit", function(value)
   return value == math.huge or is_whole(value) and value >= 0
 end)
 

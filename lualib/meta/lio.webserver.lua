@@ -21,7 +21,7 @@ local web = {}
 ---@field request_line? integer maximum bytes of a request line, 1 to 2^30; default `8192`
 ---@field headers? integer maximum bytes of a header section, 1 to 2^30; default `32768`
 ---@field fields? integer maximum number of header fields of a request, 1 to 256; default `100`
----@field body? number maximum bytes of a request body: an integer from 0, or `math.huge`; default `8388608`
+---@field body? number maximum bytes of a request body: an integer of at least 0, or `math.huge`; default `8388608`
 ---@field header_time? number seconds from the first byte of a head to its blank line; default `10`
 ---@field keep_alive_time? number seconds that a connection may be idle; default `60`
 ---@field body_time? number seconds before the minimum rate of a body applies; default `10`
@@ -38,7 +38,7 @@ local web = {}
 function web.new(options) end
 
 ---Returns the number of this worker and the number of workers; see `app:run`.
----@return integer? index from 1; nil if the program does not run in a worker
+---@return integer? index counted from 1; nil if the program does not run in a worker
 ---@return integer? count
 function web.worker() end
 

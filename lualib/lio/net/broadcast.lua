@@ -23,7 +23,7 @@ local function broadcast(list, data, limit)
   if limit == nil then
     limit = LIMIT
   elseif math.type(limit) ~= "integer" or limit < 0 then
-    misuse.bad("broadcast", 3, ("limit must be an integer from 0, not %s"):format(limit))
+    misuse.bad("broadcast", 3, ("limit must be an integer of at least 0, not %s"):format(limit))
   end
   local count, queued, closed, full = stream.broadcast(list, data, limit)
   if not count then misuse.bad("broadcast", 1, queued) end

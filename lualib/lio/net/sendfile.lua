@@ -16,7 +16,7 @@ local function check_count(index, name, value)
   local whole = math.tointeger(value)
   if type(value) ~= "number" or not whole or whole < 0 then
     local got = type(value) == "number" and tostring(value) or type(value)
-    misuse.bad("sendfile", index, ("%s must be an integer from 0, not %s"):format(name, got))
+    misuse.bad("sendfile", index, ("%s must be an integer of at least 0, not %s"):format(name, got))
   end
   return whole
 end

@@ -27,7 +27,7 @@ local QUIET <const> = 60
 local M = { STATUS = STATUS }
 
 -- The rule for the option `max_age`.
-M.max_age = options.rule("a finite number of seconds from 0", function(value)
+M.max_age = options.rule("a finite, non-negative number of seconds", function(value)
   return type(value) == "number" and value >= 0 and value < math.huge
 end)
 

@@ -69,7 +69,7 @@ local function check(req, call, limit)
   if limit == nil then return end
   misuse.check(call, 1, limit, "number")
   if math.type(limit) ~= "integer" or limit < 0 then
-    misuse.bad(call, 1, ("bytes must be an integer from 0, not %s"):format(limit))
+    misuse.bad(call, 1, ("bytes must be an integer of at least 0, not %s"):format(limit))
   end
 end
 

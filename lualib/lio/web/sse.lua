@@ -59,7 +59,8 @@ function Events:send(data, event, id, retry)
   if id ~= nil then parts[#parts + 1] = "id: " .. one_line(id, "id") .. "\n" end
   if retry ~= nil then
     if math.type(retry) ~= "integer" or retry < 0 then
-      misuse.raise(("events:send: retry must be an integer from 0 (milliseconds), got %s"):format(misuse.shown(retry)))
+      misuse.raise(("events:send: retry must be an integer of at least 0 (milliseconds), got %s"):format(
+        misuse.shown(retry)))
     end
     parts[#parts + 1] = "retry: " .. retry .. "\n"
   end
