@@ -75,7 +75,7 @@ behaviour("after an error, <close> variables stay open until close closes them w
   t.eq(seen[2], "broken")
 end)
 
-behaviour("close returns the error of a __close; the other variables are closed with this error", function(c)
+behaviour("close returns the error from a __close; the other variables are closed with this error", function(c)
   local told = {}
   local co = c.create(function()
     local _ <close> = guard(function(_, err) told[1] = err error("first", 0) end)

@@ -202,7 +202,7 @@ netkit.test("a wrap function whose waiting coroutine is closed raises an error w
   t.raises("cannot resume dead coroutine", f)
 end)
 
-netkit.test("close of a waiting coroutine returns the error of a __close", function()
+netkit.test("close of a waiting coroutine returns the error from a __close", function()
   local members, log = chain(2, function(n, err)
     if n == 2 then error("in the close", 0) end
     t.is_nil(err)

@@ -152,7 +152,7 @@ local function judge(text, name, err)
   local named = "%f[%w_]" .. name .. "%f[^%w_]"
   if type(err) == "string" then
     if is_known(err) or err:find "^program:1: " and err:find(named) then return end
-  -- An error of another service, whose traceback contains the line of the call.
+  -- An error from another service, whose traceback contains the line of the call.
   elseif type(err) == "table" and err.message and shown:find("program:1:", 1, true) and shown:find(named) then
     if not err.message:find "^[^\n]-%.lua:%d+:" then return end
   end

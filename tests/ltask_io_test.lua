@@ -1,6 +1,7 @@
 -- An I/O service like those of programs for ltask. It owns a selector of `bee.select`, in which the service's event
--- descriptor and its sockets are registered with functions as udata. Other services send it the requests accept,
--- connect, recv and send. It is tested in both generations, and as an exclusive service without a service library.
+-- descriptor and its sockets are registered with functions as udata. Other services send this service the
+-- requests `accept`, `connect`, `recv` and `send`. The service is tested in both generations, and as an exclusive
+-- service without a service library.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"

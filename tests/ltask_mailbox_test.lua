@@ -1,5 +1,5 @@
 -- Bounded mailboxes: if a mailbox is full, a sender gets an error or waits, and responses, errors and timers are
--- neither lost nor duplicated. The suite also tests for faults of the original ltask: messages that were delivered
+-- neither lost nor duplicated. The suite also tests for bugs in the original ltask: messages that were delivered
 -- twice, pointers that were freed twice, and responses without a caller.
 
 local t = require "tests.kit"

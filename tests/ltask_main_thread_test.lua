@@ -30,7 +30,7 @@ for _, mainthread in ipairs { 0, false } do
   })
 end
 
-kit.test("mainthread_run raises an error of its function, and the service returns to a worker", {
+kit.test("mainthread_run raises the error from its function, and the service returns to a worker", {
   main = on_main .. [[
     local ok, e = pcall(ltask.mainthread_run, function() error "on the main thread" end)
     say(ok, tostring(e):find("on the main thread", 1, true) ~= nil)
@@ -79,7 +79,7 @@ kit.test("the function of mainthread_run may call other services", {
 })
 
 -- Regression: start raised "deinit: the system runs" instead of the error, and the services kept running.
-t.test("start raises an error of the boot table's mainthread function after the system has ended", function()
+t.test("start raises the error from the boot table's mainthread function after the system has ended", function()
   for _, worker in ipairs(kit.workers) do
     local dir, program = kit.write({ main = [[
       CLOSED = setmetatable({}, { __gc = function() say "closed" end })

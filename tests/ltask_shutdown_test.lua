@@ -1,5 +1,5 @@
 -- The end of a system: its causes, the quit handlers that run before the end, and whether threads, descriptors or VMs
--- are left. The suite also tests for a fault of the original ltask, which ignored SIGTERM.
+-- are left. The suite also tests for a bug in the original ltask, which ignored SIGTERM.
 
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"

@@ -73,7 +73,7 @@ local function judge(text, name, err)
   if type(err) == "string" then
     if err:find "^program:1: Unsupport type %w+ to serialize$" then return end
     if err:find "^program:1: " and err:find(named) then return end
-  -- An error of another service, whose traceback contains the line of the call.
+  -- An error from another service, whose traceback contains the line of the call.
   elseif type(err) == "table" and shown:find("program:1:", 1, true) and shown:find(named) then
     if not err.message:find "^[^\n]-%.lua:%d+:" then return end
   end

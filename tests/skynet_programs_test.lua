@@ -50,7 +50,7 @@ local function program(name, sentence, out, err)
         end
       end
       for id, list in pairs(err or {}) do
-        t.eq(#(failed[id] or {}), #list, "number of errors of service " .. id)
+        t.eq(#(failed[id] or {}), #list, "number of errors from service " .. id)
       end
     end)
   end
@@ -310,7 +310,7 @@ program("overload", "the log reports when a mailbox exceeds 1024, 2048, … mess
   },
 }, { [4] = { overload(1500), overload(3000), overload(4000), overload(2590), overload(3102) } })
 
-program("select", "answers and errors of several calls are returned as they arrive, until the timeout", {
+program("select", "answers and errors from several calls are returned as they arrive, until the timeout", {
   [3] = {
     "fast\t0\tnil", "medium\t6\tthe second", "slow\t12\tnil",
     "token 1\t1\t1", "token 2\t2\t1", "over\ttrue",

@@ -247,7 +247,7 @@ t.test("a write to a peer that has closed returns nil and a message, and raises 
     .. "nil\tsendv: Broken pipe (os error 32)\tclosed\nnot connected\nalive\n")
 end)
 
-t.test("the error of a bind to a port in use has the call's name and the system's message", function()
+t.test("the error from a bind to a port in use has the call's name and the system's message", function()
   local listener <close>, port = loopback.listener()
   local s <close> = socket.create "tcp"
   t.eq({ s:bind("127.0.0.1", port) },

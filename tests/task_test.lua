@@ -559,7 +559,7 @@ t.test("finalizers may fork while the core allocates", function()
   t.eq(task.count(), 0)
 end)
 
-t.test("starting a value that cannot be called is an error of the new task", function()
+t.test("starting a value that cannot be called is an error in the new task", function()
   local r = errors_of [[
     local task = require "lio.task"
     task.start(5)

@@ -291,7 +291,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Misuse, and callers that are killed
 
-netkit.test("the errors of all, race and timeout name the invalid argument", function()
+netkit.test("the errors from all, race and timeout name the invalid argument", function()
   t.raises("bad argument #1 to 'thread.all'", thread.all)
   t.raises("bad argument #1 to 'thread.all'", thread.all, 5)
   t.raises("'thread.all'", thread.all, { pack, 5 })

@@ -59,7 +59,7 @@ netkit.test("scope:wait also waits for threads that are spawned between its wake
   t.eq(late, true)
 end)
 
-netkit.test("scope:wait returns the error of the first thread that failed", function()
+netkit.test("scope:wait returns the error from the first thread that failed", function()
   local object = {}
   local scope <close> = thread.scope()
   scope:spawn(function()

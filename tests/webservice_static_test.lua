@@ -1,5 +1,5 @@
 -- The service `lio.webservice`: folders, in both modes, and the program of examples/webservice. There is one test for
--- each fault of ant.webserver; web_static_test.lua tests the same code through `app:static`.
+-- each bug in ant.webserver; web_static_test.lua tests the same code through `app:static`.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"

@@ -13,7 +13,7 @@ local TASKS <const> = 100
 
 -- Repeats an operation `n` times in `count` tasks (default: a hundred). Each task calls `f(times, turn)`, where
 -- `turn()` wakes the task's partner and waits until the partner wakes the task. All tasks must call `turn` equally
--- often. Returns the nanoseconds of CPU per repetition. Raises the first error of a task.
+-- often. Returns the nanoseconds of CPU per repetition. Raises the first error in a task.
 function M.together(n, f, count)
   count = count or TASKS
   local wait, wakeup = loop.wait, loop.wakeup

@@ -108,8 +108,8 @@ function M.without_position(err)
   return (tostring(err):gsub("^[^\n]-:%d+: ", "", 1))
 end
 
--- `rename(call, f, …)` calls `f(…)` and returns the results. Errors of `f` are raised with the name of the call, at the
--- program's line.
+-- `rename(call, f, …)` calls `f(…)` and returns the results. Errors from `f` are raised with the name of the call, at
+-- the program's line.
 function M.rename(call, f, ...)
   local results = table.pack(pcall(f, ...))
   if results[1] then return table.unpack(results, 2, results.n) end

@@ -1,6 +1,6 @@
 -- The service that owns a loop: it handles messages, and blocks in the loop's selector until I/O is ready, a message
 -- arrives, or a timer is due. `lio.loop`, `lio.net` and `lio.webserver` of this VM use that loop. Other services send
--- it requests; see net/requests.lua.
+-- requests to this service; see net/requests.lua.
 --
 -- `spawn` and `bootstrap` find this file by the name `lio`. The service's arguments are a script, which runs as the
 -- main task, and the arguments of the script; the service ends when the script ends. Without a script, the service only

@@ -9,8 +9,8 @@ local M = {}
 -- The number of coroutines of this service that need the main thread.
 local users = 0
 
--- `ltask.mainthread_run(f, …)`: runs `f` on the main thread. Returns the results of `f`. Raises the errors of `f`; an
--- error message includes a traceback.
+-- `ltask.mainthread_run(f, …)`: runs `f` on the main thread. Returns the results of `f`. Raises any error that `f`
+-- raises; an error message includes a traceback.
 function M.mainthread_run(f, ...)
   if type(f) ~= "function" then require "lio.misuse".check_function("mainthread_run", 1, f) end
   users = users + 1

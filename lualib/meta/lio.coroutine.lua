@@ -48,7 +48,7 @@ function coroutine.status(co) end
 ---see the Lua 5.5 manual.
 ---@param co thread
 ---@return boolean ok
----@return any err the error of a `<close>` variable if `ok` is false
+---@return any err the error from a `<close>` variable if `ok` is false
 function coroutine.close(co) end
 
 ---Reports whether a coroutine can yield: it is not the main coroutine and not inside a C function that cannot yield.

@@ -23,10 +23,10 @@ local json = {}
 ---@return string text
 function json.encode(value, options) end
 
----Decodes a text. An object becomes a plain table. An array becomes a table with the mark of `array`, so that `encode`
----writes an empty array as `[]`. If a key occurs twice, the last value is used. An integer that fits in 64 bits becomes
----a Lua integer; a larger integer, or a number with a fraction or an exponent, becomes a float. A text with more than
----127 nested arrays and objects, or with a number outside the range of a double, is invalid.
+---Decodes a JSON text. An object becomes a plain table. An array becomes a table with the mark of `array`, so that
+---`encode` writes an empty array as `[]`. If a key occurs twice, the last value is used. An integer that fits in 64
+---bits becomes a Lua integer; a larger integer, or a number with a fraction or an exponent, becomes a float. A JSON
+---text with more than 127 nested arrays and objects, or with a number outside the range of a double, is invalid.
 ---@param text string one JSON value in UTF-8
 ---@param options? lio.JsonDecodeOptions
 ---@return any value nil if the text is not JSON

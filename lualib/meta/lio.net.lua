@@ -121,7 +121,7 @@ function net.send(c, ...) end
 ---@return table<lio.Connection, "closed"|"full">? missed the other connections; nil if there are none
 function net.broadcast(list, data, limit) end
 
----Sends a file, or a part of it, by a system call such as sendfile(2) where possible. Waits for its turn among other
+---Sends a file, or a part of it, with a system call such as sendfile(2) where possible. Waits for its turn among other
 ---senders, as `send` does. Other tasks run between the pieces.
 ---@param c lio.Connection
 ---@param source string|lio.File|file* a path, or an open file, which stays open; its position is not used

@@ -87,7 +87,7 @@ function Scope:spawn(f, ...) end
 
 ---Waits until all threads of the scope have ended. The failures of its threads are then not logged.
 ---@return boolean ok false if a thread has failed; a killed thread does not count as failed
----@return any err the error of the first thread that failed
+---@return any err the error from the first thread that failed
 function Scope:wait() end
 
 ---Closes the scope, as the end of the block does: kills the remaining threads, the oldest first. A thread that makes

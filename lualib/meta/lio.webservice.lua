@@ -3,8 +3,8 @@
 -- them.
 
 ---The service `lio.webservice`, with the interface of ant.webserver. Programs spawn it with
----`ltask.spawn "lio.webservice"` and call these functions as its requests. docs/webservice.md describes CGI modules and
----tunnels.
+---`ltask.spawn "lio.webservice"` and send it the requests below, for example `ltask.call(web, "start", conf)`.
+---docs/webservice.md describes CGI modules and tunnels.
 ---@class lio.webservice
 local webservice = {}
 

@@ -28,7 +28,7 @@ function bootstrap.init_root(id) end
 ---@param source string Lua code or a precompiled chunk: the main function
 ---@param chunkname string
 ---@param id? ltask.Address nil or 0: the next free number
----@param worker? integer the worker to which the service is bound, from 0; default: any
+---@param worker? integer the worker to which the service is bound, counted from 0; default: any
 ---@return ltask.Address|false id
 ---@return string? message
 ---@overload fun(label: string, source: string, id?: ltask.Address): ltask.Address

@@ -227,11 +227,11 @@ function ltask.label() end
 function ltask.is_exclusive(id) end
 
 ---Returns the worker that runs this service.
----@return integer? worker from 0; nil if the service has its own thread
+---@return integer? worker counted from 0; nil if the service has its own thread
 function ltask.worker_id() end
 
 ---Binds this service to a worker, from its next slice on.
----@param worker? integer from 0; nil removes the binding
+---@param worker? integer counted from 0; nil removes the binding
 function ltask.worker_bind(worker) end
 
 -- The main thread (G2)

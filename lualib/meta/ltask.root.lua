@@ -13,7 +13,7 @@ local root = {}
 ---@param label string
 ---@param source string Lua code or a precompiled chunk
 ---@param chunkname? string
----@param worker? integer the worker to which the service is bound, from 0; default: any
+---@param worker? integer the worker to which the service is bound, counted from 0; default: any
 ---@return boolean ok
 ---@return string? message
 function root.init_service(id, label, source, chunkname, worker) end

@@ -7,8 +7,8 @@
 local start = {}
 
 ---Runs a system until it has ended. If the table is invalid, raises before anything runs. If a part of the system could
----not start (a bootstrap or exclusive service, the logger, `preload` or `root_initfunc`), raises the error of that part
----after the system has ended.
+---not start (a bootstrap or exclusive service, the logger, `preload` or `root_initfunc`), raises the error from that
+---part after the system has ended.
 ---@param config ltask.Config
 ---@return integer code the exit code
 function start.start(config) end
@@ -39,7 +39,7 @@ function start.start(config) end
 ---@field name string the file, found by `service_path`
 ---@field args? table the arguments of the file
 ---@field unique? boolean whether the service is unique; a unique service does not keep the system running
----@field worker_id? integer the worker to which the service is bound, from 0; default: any
+---@field worker_id? integer the worker to which the service is bound, counted from 0; default: any
 ---@field label? string label in statistics and in the log; default `name`
 ---@field source? string Lua code instead of a file
 ---@field initfunc? string the same as `source`

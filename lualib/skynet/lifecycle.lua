@@ -37,7 +37,7 @@ local function spawn(call, name, ...)
 end
 
 -- `newservice(name, …)`: creates a service, whose file gets the other arguments. Returns the service's address when its
--- start function has returned. Raises the error of its file or start function.
+-- start function has returned. Raises the error from its file or start function.
 function M.newservice(name, ...)
   return (spawn("newservice", name, ...))
 end

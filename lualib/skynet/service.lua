@@ -34,7 +34,7 @@ local function code_of(f)
 end
 
 -- `new(name, f, …)`: returns the address of the unique service of that name. If there is none, creates it: `f(…)` is
--- its main function, which calls `skynet.start`. Raises the error of the main function.
+-- its main function, which calls `skynet.start`. Raises the error from the main function.
 function M.new(name, f, ...)
   check_name("new", name)
   addresses[name] = names.ask("new_service", name, code_of(f), table.pack(...))

@@ -22,7 +22,7 @@ impl Target<'_> {
     /// Registers the descriptor with a selector.
     ///
     /// # Errors
-    /// `EEXIST` if the descriptor is already registered, and other errors of the system.
+    /// `EEXIST` if the descriptor is already registered, and other system errors.
     pub(crate) fn join(self, selector: &Rc<Selector>, requested: u8, mode: Mode) -> io::Result<Rc<Registration>> {
         match self {
             Target::Own(source) => source.join(selector, requested, mode),
@@ -90,7 +90,7 @@ impl Source {
     /// Registers the source with a selector.
     ///
     /// # Errors
-    /// `EEXIST` if the source is already registered, and other errors of the system.
+    /// `EEXIST` if the source is already registered, and other system errors.
     pub(crate) fn join(
         self: &Rc<Self>, selector: &Rc<Selector>, requested: u8, mode: Mode,
     ) -> io::Result<Rc<Registration>> {
@@ -147,7 +147,7 @@ impl Source {
     /// Requests one delivery of `bits` from each selector with which the source is registered.
     ///
     /// # Errors
-    /// The error of a selector that cannot report these events.
+    /// The error from a selector that cannot report these events.
     pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
         let mut armed = Ok(());
         self.links.borrow().each(|link| {

@@ -26,7 +26,7 @@ pub(crate) fn check(path: &[u8]) -> Result<(), Refusal> {
 /// [`super::READ_FLAGS`] for reading the file, or [`super::METADATA_FLAGS`] for its metadata alone.
 ///
 /// # Errors
-/// Returns `EXDEV` if a link leads out of the folder, or another error of the system.
+/// Returns `EXDEV` if a link leads out of the folder, or another system error.
 pub(super) fn open(root: BorrowedFd<'_>, name: &Path, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     match by_kernel(root, path, flags) {
         // The target of an absolute link may still be inside the folder.

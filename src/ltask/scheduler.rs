@@ -111,8 +111,8 @@ impl Scheduler {
     }
 }
 
-/// Returns the worker number of the calling thread, from 0; None if it is not a worker. Spare workers have the highest
-/// numbers.
+/// Returns the worker number of the calling thread, counted from 0; None if it is not a worker. Spare workers have the
+/// highest numbers.
 pub(crate) fn worker_number() -> Option<usize> {
     CURRENT.with(|current| current.borrow().as_ref().map(|CurrentWorker(_, queue)| queue.number))
 }

@@ -114,7 +114,7 @@ const CLOSE_COROUTINES: Function = Function::new(|call: &mut Call<'_>| -> Result
     let library = call.loaded("coroutine")?;
     call.raw_field(library, "close")?;
     call.push(Argument(1))?;
-    // The main function's own error has already been logged; an error of a `__close` metamethod is ignored.
+    // The main function's own error has already been logged; an error in a `__close` metamethod is ignored.
     Ok(Next::call(1, then(|_: &mut Call<'_>, _: Outcome| Ok(())), 0))
 });
 

@@ -202,7 +202,7 @@ impl<V> System<V> {
         self.registry.get(id).and_then(|slot| slot.statistics())
     }
 
-    /// Logs `text` as an error of `service`. If there is no logger, writes `text` to standard error.
+    /// Logs `text` as an error from `service`. If there is no logger, writes `text` to standard error.
     pub(crate) fn log_text(&self, service: ServiceId, text: &str) {
         self.log_at(b"error", service, self.statistics(service), text);
     }

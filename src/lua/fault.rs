@@ -49,7 +49,7 @@ impl From<Failure> for Fault {
     }
 }
 
-/// Returns a function for `map_err`: it converts a system error of `call` to a failure that is returned to Lua.
+/// Returns a function for `map_err`: it converts a system error from `call` to a failure that is returned to Lua.
 pub(crate) fn failed(call: &'static str) -> impl Fn(io::Error) -> Fault {
     move |error| Failure::io(call, &error).into()
 }

@@ -42,7 +42,7 @@ impl Pusher<'_> {
         self.state
     }
 
-    /// Returns a pusher for one of several values. Both pushers use the same reserved room.
+    /// Returns a pusher for one of several values. Both pushers use the same reserved stack space.
     #[inline(always)]
     pub(super) fn reborrow(&mut self) -> Pusher<'_> {
         Pusher { raw: self.raw.reborrow(), lifetime: PhantomData }

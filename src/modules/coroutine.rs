@@ -73,7 +73,7 @@ fn resume(call: &mut Call<'_>) -> Result<Next<(bool, &'static str)>, Fault> {
 }
 
 /// Continues `resume` after a wait. Above the coroutine, the stack contains a boolean (false if the coroutine has
-/// failed), and the values or the error of the coroutine.
+/// failed), and the values or the error from the coroutine.
 fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<(bool, &'static str)>, Fault> {
     if !tasks(call)?.is_resumed_here(call) {
         return Ok(Next::returns((false, LOST)));
@@ -109,7 +109,7 @@ fn call_wrapped(call: &mut Call<'_>) -> Result<Next, Fault> {
 }
 
 /// Continues a function that `wrap` returned, after a wait. The stack contains a boolean (false if the coroutine has
-/// failed), and the values or the error of the coroutine.
+/// failed), and the values or the error from the coroutine.
 fn called(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     let tasks = tasks(call)?;
     if !tasks.is_resumed_here(call) {

@@ -49,7 +49,7 @@ pub(crate) fn push_tasks_object(call: &mut Call<'_>) -> Result<i32, Fault> {
     Ok(object)
 }
 
-/// Returns the error of a wait on a token on which another task is already waiting.
+/// Returns the error for a wait on a token on which another task is already waiting.
 pub(crate) fn in_use() -> Fault {
     Fault::message("wait: a task is already waiting on this token")
 }
@@ -143,7 +143,7 @@ fn wait(call: &mut Call<'_>) -> Result<Next, Fault> {
     }
 }
 
-/// Raises the error of a wait that cannot begin. The token is argument 1.
+/// Raises the error for a wait that cannot begin. The token is argument 1.
 #[cold]
 fn refused(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<Next, Fault> {
     tasks.abandon(call, 1);

@@ -14,7 +14,7 @@ const MAX_UNIX_PATH: usize = 107;
 pub(crate) enum Refusal {
     /// The failed call, a message, and a short code for programs.
     Word(&'static str, &'static str, &'static str),
-    /// The failed call, and the error of the system.
+    /// The failed call, and the system error.
     System(&'static str, io::Error),
 }
 

@@ -190,7 +190,7 @@ impl Socket {
         })
     }
 
-    /// Returns and clears the error of the last connect or transfer (SO_ERROR). If there is none, a socket whose
+    /// Returns and clears the error from the last connect or transfer (SO_ERROR). If there is none, a socket whose
     /// connection is established gets the phase `Connected`.
     pub(crate) fn take_error(&mut self) -> io::Result<()> {
         if let Some(error) = self.raw()?.take_error()? {

@@ -7,11 +7,11 @@
 pub(crate) enum Reader {
     #[default]
     None,
-    /// A task that is recorded in Lua's tables.
+    /// A task that is recorded in a wait queue of Lua.
     Lua,
     /// A task in a `recv` that waits; its token is the stream itself.
     Native,
-    /// Like `Native`, and other tasks are queued behind the task, in Lua's tables.
+    /// Like `Native`, and other tasks are queued behind the task, in the wait queue.
     NativeQueued,
 }
 
@@ -19,7 +19,7 @@ pub(crate) enum Reader {
 #[derive(Default)]
 pub(crate) struct Holders {
     pub(crate) reader: Reader,
-    /// Whether a task holds the stream for writing, according to Lua's tables.
+    /// Whether a task holds the stream for writing, as recorded by `wait_queue.lua`.
     pub(crate) has_writer: bool,
     /// The time limit of `recv`; `None` if there is no limit.
     pub(crate) recv_timeout: Option<ReadTimeout>,

@@ -36,7 +36,7 @@ impl Tasks {
         self.end_task(call, index, ErrorSink::Log)
     }
 
-    /// Kills a task like `kill`, but reports an error of the task's own coroutine according to `errors`.
+    /// Kills a task like `kill`, but reports an error in the task's own coroutine according to `errors`.
     fn end_task(self: &Rc<Self>, call: &mut Call<'_>, index: i32, errors: ErrorSink) -> Result<KillResult, Fault> {
         let Some(own) = call.coroutine(index) else { return Ok(KillResult::NoTask) };
         let Some(id) = self.alive_task(own) else { return Ok(KillResult::NoTask) };

@@ -205,7 +205,7 @@ impl Tasks {
     }
 }
 
-/// Returns the error of a function that needs tasks while the VM is closing.
+/// Returns the error for a function that needs tasks while the VM is closing.
 pub(crate) fn closed() -> Fault {
     Fault::message("the VM is closing: it has no tasks")
 }

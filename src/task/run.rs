@@ -298,7 +298,7 @@ impl Tasks {
         self.table.borrow_mut().discard(id);
     }
 
-    /// Reports the error of a task to the host, or to `on_error`, and closes its coroutine.
+    /// Reports an error in a task to the host, or to `on_error`, and closes its coroutine.
     fn report_failure(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) -> Result<(), Fault> {
         let (own, tag) = {
             let table = self.table.borrow();

@@ -119,7 +119,7 @@ function Client:ask(bytes, method)
   return self:response(method or bytes:match "^%u+")
 end
 
---- Sends a request and returns the response. `fields` is a list of further lines of the head.
+--- Sends a request and returns the response. `fields` is a list of more header lines.
 function Client:request(method, target, fields, body)
   local lines = { method .. " " .. target .. " HTTP/1.1", "Host: test" }
   for _, text in ipairs(fields or {}) do lines[#lines + 1] = text end

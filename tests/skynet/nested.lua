@@ -1,5 +1,5 @@
--- Coroutines of the program, and waits inside of them: generators that call other services, at any depth, several at a
--- time, while the service continues with other work.
+-- The program's own coroutines, and waits inside them: generators, nested to any depth, that call other services.
+-- Several run at a time, while the service continues with other work.
 
 -- luacheck: read_globals SERVICE_NAME
 

@@ -1,5 +1,5 @@
 -- Listeners, which `net.listen` returns, and `net.accept`. Part of `lio.net`. Accepted connections are streams. While
--- no descriptor is free, accepting is paused. Servers (net/server.lua) also accept through this file.
+-- no descriptor is free, accepting is paused. Servers (net/server.lua) also use this file to accept connections.
 
 local connection = require "lio.net.connection"
 local misuse = require "lio.misuse"

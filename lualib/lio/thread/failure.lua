@@ -1,4 +1,4 @@
--- Logs errors of threads that no task has waited for, when the thread's parent ends, or when the thread is
+-- Logs errors from threads that no task has waited for, when the thread's parent ends, or when the thread is
 -- garbage-collected. Part of `lio.thread`.
 --
 -- A parent is the handle of a thread, a scope, or a table for another task. Its field `failed` maps each of its failed
@@ -44,7 +44,7 @@ function M.record(t, waited)
   parent.failed[t] = count
 end
 
--- `end_parent(parent)`: records that a parent has ended. Logs, in order, the errors of the parent's threads that no
+-- `end_parent(parent)`: records that a parent has ended. Logs, in order, the errors from the parent's threads that no
 -- task has waited for.
 function M.end_parent(parent)
   parent.ended = true

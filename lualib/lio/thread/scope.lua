@@ -63,7 +63,7 @@ function M.collect(self, collector, place, f, ...)
   return start(t, f, ...)
 end
 
--- `scope:wait()`: waits until all threads of the scope have ended. Returns true, or false and the error of the first
+-- `scope:wait()`: waits until all threads of the scope have ended. Returns true, or false and the error from the first
 -- thread that failed.
 function Scope:wait()
   check_scope(self, "wait")

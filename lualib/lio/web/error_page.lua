@@ -131,7 +131,7 @@ local function wants_html(req)
   return false
 end
 
--- `for_error(req, err, debug)` returns the status, body and headers of the response to `err`, a caught error of
+-- `for_error(req, err, debug)` returns the status, body and headers of the response to `err`, a caught error from
 -- `handler_error.catch`. `debug`: whether the response shows the error.
 function M.for_error(req, err, debug)
   if not debug then return M.for_status(req, 500) end

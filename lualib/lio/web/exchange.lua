@@ -23,7 +23,7 @@ M.by_request = by_request
 -- The fields of a new exchange, in addition to `id`, `request`, `app_server`, and the app server's `app` and `driver`.
 local Exchange = {
   refusal = false, -- why the body was refused: `status`, `reason`, and `raised`, the value that form.lua raised
-  upload_error = false, -- the error of `on_file`, as `handler_error.catch` returns it
+  upload_error = false, -- the error raised by `on_file`, as `handler_error.catch` returns it
   needs_cleanup = false, -- whether one of the next three fields is set
   form = false,
   file = false,

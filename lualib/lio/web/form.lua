@@ -197,14 +197,15 @@ local function urlencoded(req, exchange, chosen)
   return nil, "the form has too many fields", 413
 end
 
--- Deletes the temporary files. Called at the end of the request; idempotent. `reason` completes the errors of later
+-- Deletes the temporary files. Called at the end of the request; idempotent. `reason` completes the errors from later
 -- calls; by default, the reason is that the request has ended.
 function Form:close(reason)
   for _, part in ipairs(self.files) do close_part(part, reason or "because its request has ended") end
 end
 
 -- `read(req, exchange, opts, kind, body)` reads the form of a request. Returns fields, files; or nil, reason, status.
--- `kind`: the Content-Type; `body`: the body if it was read before, otherwise nil. Raises the errors of `on_file`.
+-- `kind`: the Content-Type; `body`: the body if it was read before, otherwise nil. Raises any error that
+-- `on_file` raises.
 function M.read(req, exchange, opts, kind, body)
   local chosen = read_options(opts, exchange.app.settings.body)
   native.record_effect(req, true)

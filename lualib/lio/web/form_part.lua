@@ -180,7 +180,7 @@ function Part:move(path, opts)
   return true
 end
 
--- `close(part, reason)`: deletes the temporary file. `reason` completes the error of later calls. Idempotent.
+-- `close(part, reason)`: deletes the temporary file. `reason` completes the errors from later calls. Idempotent.
 function M.close(part, reason)
   part.closed = part.closed or reason
   if part.file then part.file:close() end

@@ -1,4 +1,4 @@
--- Handles errors of handlers, middleware and `on_error`: writes a log entry, and sets a response.
+-- Handles errors in handlers, middleware and `on_error`: writes a log entry, and sets a response.
 --
 -- Called by web/dispatch.lua for the outermost function of a request, and by web/middleware.lua for the functions
 -- that `next()` runs. Invariant: the log has one entry per error.
@@ -19,7 +19,7 @@ function M.catch(value)
   return { value = value, message = message, text = message .. debug.traceback("", 2) }
 end
 
--- `as_caught(err)` returns the error of an `xpcall` with `catch` as a caught error. If memory runs out, Lua does not
+-- `as_caught(err)` returns the error from an `xpcall` with `catch` as a caught error. If memory runs out, Lua does not
 -- call `catch`, and `err` is a string.
 function M.as_caught(err)
   if type(err) ~= "string" then return err end

@@ -2,7 +2,7 @@
 -- web/mount.lua for apps mounted in it; `req.path` is relative to the app that handles the request. webserver.lua uses
 -- `next_of` for routes with several handlers.
 --
--- Invariant: `next()` does not raise the errors of the functions that it calls. It logs such an error and sets the
+-- Invariant: `next()` does not raise errors from the functions that it calls. It logs such an error and sets the
 -- response to it, so the code after `next()` runs, and finds the response in `res`.
 
 local exchanges = require "lio.web.exchange"

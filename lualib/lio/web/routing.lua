@@ -63,8 +63,8 @@ local function serves(entry, method)
   return entry.method == "" and method ~= "CONNECT" or method == "HEAD" and entry.method == "GET"
 end
 
--- Searches the routes of the request's path. Returns the handler and the id of its route; or nil, and, if the path has
--- routes, the set of their methods.
+-- Searches the routes that match the request's path for one that serves the request. Returns the handler and the id of
+-- its route; or nil, and, if the path has routes, the set of their methods.
 local function find_route(app, req)
   local method, allowed = req.method, nil
   local handler, handler_id

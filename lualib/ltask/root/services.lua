@@ -13,7 +13,7 @@ local SCHEDULE_NEW <const>, SCHEDULE_DEL <const> = 0, 1 -- types of messages to 
 local RECEIPT_RESPONSE <const> = 4
 local SYSTEM <const>, ERROR <const> = 0, 3 -- types of messages
 
--- The error of `spawn` while the system is ending.
+-- The error from `spawn` while the system is ending.
 local IS_ENDING <const> = "the system is ending"
 
 local M = {}

@@ -32,7 +32,7 @@ local SERVICE_FIELDS <const> = {
   source = options.any, initfunc = options.any, chunkname = options.any,
 }
 
--- `fail(format, …)`: raises an error of `ltask.start` at the program's line.
+-- `fail(format, …)`: raises an error from `ltask.start` at the program's line.
 function M.fail(...)
   misuse.raise("ltask.start: " .. string.format(...))
 end

@@ -1,4 +1,4 @@
-//! Reader of a form, part by part: it stores the values of fields, checks the sizes of parts, and records a refusal.
+//! Reads a form part by part: stores the values of fields, checks the sizes of parts, and keeps the first error.
 //!
 //! Invariants: after a refusal every call is refused with the same [`Reject`]; each byte of a part is returned once.
 //! Errors are those of [`Multipart`], and 413 for a part that is too large.

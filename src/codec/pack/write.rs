@@ -19,7 +19,7 @@ pub(crate) enum Value<'a> {
     String(&'a [u8]),
     /// A light userdata.
     Pointer(usize),
-    /// A C function, as a number from 1 that both sides know.
+    /// A C function, as a number that both sides know, counted from 1.
     Function(u64),
 }
 

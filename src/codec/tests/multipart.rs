@@ -1,4 +1,4 @@
-//! Forms with files: framing, part headers and refusals, with bytes split at every place.
+//! Forms with files: framing, part headers and refusals, with the input split at every possible position.
 
 use proptest::prelude::*;
 

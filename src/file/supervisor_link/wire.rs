@@ -52,7 +52,7 @@ pub(crate) struct Frame {
 /// Sends a frame. Blocks while the other side's buffer is full.
 ///
 /// # Errors
-/// Returns an error of sendmsg(2), for instance if the other side has closed.
+/// Returns an error from sendmsg(2), for instance if the other side has closed.
 pub(crate) fn send(
     mut socket: &UnixStream, kind: u8, text: &[u8], descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
@@ -76,7 +76,7 @@ pub(crate) fn send(
 /// Waits for a frame; `None` if the other side has closed.
 ///
 /// # Errors
-/// Returns an error of recvmsg(2), or an error if the frame is invalid or truncated.
+/// Returns an error from recvmsg(2), or an error if the frame is invalid or truncated.
 pub(crate) fn receive(mut socket: &UnixStream) -> io::Result<Option<Frame>> {
     let mut head = [0; HEAD];
     let mut room = [MaybeUninit::uninit(); ROOM];

@@ -114,7 +114,7 @@ impl Responses {
     /// Reads the next head, of an interim response or of the final response. `table` is overwritten.
     ///
     /// # Errors
-    /// I/O errors of the connection.
+    /// I/O errors on the connection.
     pub(crate) fn head(
         &mut self, input: &mut impl Input, table: &mut Fields,
     ) -> io::Result<ResponseRead<ResponseHead>> {
@@ -157,7 +157,7 @@ impl Responses {
     /// Reads the next piece of the body. `limit`: the maximum size of the whole body in bytes.
     ///
     /// # Errors
-    /// I/O errors of the connection.
+    /// I/O errors on the connection.
     pub(crate) fn piece(&mut self, input: &mut impl Input, limit: u64) -> io::Result<ResponseRead<Data>> {
         loop {
             let found = self.buffered_piece(input, limit);
@@ -217,7 +217,7 @@ impl Responses {
     /// `End`, [`Responses::take_collected`] returns the body.
     ///
     /// # Errors
-    /// I/O errors of the connection.
+    /// I/O errors on the connection.
     pub(crate) fn whole(&mut self, input: &mut impl Input, limit: u64) -> io::Result<ResponseRead<Data>> {
         if let (Some(left @ 1..), true) = (self.body.left(), self.collected.is_empty()) {
             if let Err(reject) = self.body.check(limit) {

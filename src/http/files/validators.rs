@@ -53,8 +53,9 @@ impl Validators {
     /// Returns the validators of a file. `coding`: the content coding of the sent copy; its name has at most
     /// [`MAX_CODING`] bytes. `now`: seconds since the Unix epoch.
     ///
-    /// The entity tag is strong: it differs for different content or another coding. It is the same on every machine
-    /// that has the file with the same modification time, and does not reveal the inode.
+    /// The entity tag is strong. It consists of the file's size, its modification time and the coding, so it changes
+    /// with each of them. It is therefore the same on every machine that has the file with the same modification time,
+    /// and does not reveal the inode.
     pub(crate) fn of(metadata: &Metadata, coding: Option<&str>, now: u64) -> Validators {
         // A date in the future would be invalid (RFC 9110 section 8.8.2.1).
         let modified = u64::try_from(metadata.seconds).unwrap_or(0);

@@ -4,7 +4,7 @@ use super::{Candidate, Route, Router};
 use crate::codec::http1::head::Method;
 use std::num::NonZeroU32;
 
-/// Identifies a route by its number, from 1.
+/// Identifies a route by its number, counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RouteId(NonZeroU32);
 

@@ -211,7 +211,7 @@ impl Threads {
     }
 }
 
-/// Returns the error of an operation that needs the anchors after they have been lost.
+/// Returns the error for an operation that needs the anchors after they have been lost.
 #[cold]
 pub(super) fn anchors_lost() -> Fault {
     Fault::message("the VM's coroutines are lost")

@@ -138,8 +138,8 @@ fn body(call: &mut Call<'_>) -> Result<Reply, Fault> {
     })
 }
 
-/// `x:trailers()`: returns the trailer section of a chunked body, after the body has been read: a table of lower-case
-/// names to values, with repeated fields joined.
+/// `x:trailers()`: returns the trailer section of a chunked body, after the body has been read: a table that maps
+/// lower-case names to values; repeated fields are joined.
 fn trailers(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(joined_table(responses_of(call)?.0.trailers()))
 }
@@ -198,7 +198,7 @@ fn field_all(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(strings(section::values(reason_and_section(call)?.1, name)))
 }
 
-/// `head:fields()`: returns a table of lower-case names to values; repeated fields are joined.
+/// `head:fields()`: returns a table that maps lower-case names to values; repeated fields are joined.
 fn fields(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(joined_table(reason_and_section(call)?.1))
 }

@@ -3,7 +3,7 @@
 use crate::codec::http1::section;
 use crate::lua::Value;
 
-/// Returns a table of lower-case names to values; repeated fields are joined.
+/// Returns a table that maps lower-case names to values; repeated fields are joined.
 pub(super) fn joined_table(section: &[u8]) -> Value {
     let named = section::fields(section).map(|(name, _)| {
         let value = section::joined(section, name).unwrap_or_default();
@@ -17,7 +17,7 @@ pub(super) fn strings<'v>(values: impl Iterator<Item = &'v [u8]>) -> Value {
     Value::List(values.map(|value| Value::String(value.to_vec())).collect())
 }
 
-/// Returns a table of lower-case names to values; of a repeated field, the last value.
+/// Returns a table that maps lower-case names to values; if a field is repeated, the last value is used.
 pub(super) fn last_value_table<'v>(fields: impl Iterator<Item = (&'v [u8], &'v [u8])>) -> Value {
     Value::Map(fields.map(|(name, value)| (name.to_ascii_lowercase(), Value::String(value.to_vec()))).collect())
 }

@@ -4,7 +4,7 @@ use crate::codec::decoded_pairs::{InlinePairs, PairList, Pairs};
 use crate::codec::uri;
 use crate::lua::{Call, Decoded, Decoder, Either, Event, Fault, Function, Nil, Table};
 
-/// Decodes pairs as a table of names to values. Several values with the same name become a list.
+/// Decodes pairs as a table that maps names to values. Several values with the same name become a list.
 #[derive(Clone, Copy)]
 pub(super) struct Named<T> {
     pairs: T,

@@ -79,7 +79,7 @@ pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| of_request
 pub(super) const PIECE: Function = Function::new(|call: &mut Call<'_>| of_request(call, ReadMode::Piece));
 
 /// `request.trailers(req)`: returns the trailer section (RFC 9112 section 7.1.2) of a chunked body, after the body has
-/// been read: a table of lower-case names to values, with the last value of a repeated field.
+/// been read: a table that maps lower-case names to values; if a field is repeated, the last value is used.
 pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let mut server = machine.server.borrow_mut();

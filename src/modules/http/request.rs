@@ -182,12 +182,12 @@ fn field_all(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(strings(section::values(head.section(), call.bytes(2)?)))
 }
 
-/// `head:fields()`: returns a table of lower-case names to values; repeated fields are joined.
+/// `head:fields()`: returns a table that maps lower-case names to values; repeated fields are joined.
 fn fields(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(joined_table(head(call, 1)?.section()))
 }
 
-/// `head:cookies()`: returns a table of names to values; of a repeated name, the first value.
+/// `head:cookies()`: returns a table that maps names to values; if a name is repeated, the first value is used.
 fn cookies(call: &mut Call<'_>) -> Result<Value, Fault> {
     let field = head(call, 1)?.joined(b"cookie").unwrap_or_default();
     let cookies = cookie::pairs(&field);

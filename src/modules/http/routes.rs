@@ -1,4 +1,4 @@
-//! `http.routes()`: the routes of an app. Ids are numbers from 1.
+//! `http.routes()`: the routes of an app. Ids are numbers, counted from 1.
 
 use crate::http::router::routes::{HandlerArguments, RouteId, Routes};
 use crate::lua::object::Object;
@@ -53,7 +53,7 @@ fn method(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     Ok(routes.route(id).map_or(Vec::new(), |route| route.method.to_vec()))
 }
 
-/// `routes:constraints(id)`: returns a table of parameter names to Lua patterns, or nil if there are none.
+/// `routes:constraints(id)`: returns a table that maps parameter names to Lua patterns, or nil if there are none.
 fn constraints(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
     let (routes, id) = route(call)?;
     let routes = routes.borrow();

@@ -65,7 +65,7 @@ fn make_request() -> MakeRequest {
     NewFromFactory { factory: at::DISPATCHER, fields: [(request::SERVER, at::SERVER)] }
 }
 
-/// A response: a table with the request. Lua code sets other fields.
+/// A response: a table with the request. Lua code sets the other fields.
 type MakeResponse = Record<(Argument,)>;
 
 fn make_response(request: i32) -> MakeResponse {

@@ -49,7 +49,7 @@ pub(crate) fn append(stack: &mut Stack, index: i32, text: &mut Vec<u8>) -> bool 
     written
 }
 
-/// Appends values to a text.
+/// Appends values to a JSON text.
 struct Encoder<'t> {
     text: &'t mut Vec<u8>,
     /// The identity of the metatable of arrays; 0 if there is none.

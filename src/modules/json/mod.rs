@@ -15,7 +15,7 @@ use std::cell::Cell;
 
 pub(crate) use encode::append;
 
-/// The buffer of a text is kept for the next call if its capacity is at most this number of bytes.
+/// The buffer of a JSON text is kept for the next call if its capacity is at most this number of bytes.
 const MAX_KEPT_CAPACITY: usize = 1 << 20;
 
 thread_local! {

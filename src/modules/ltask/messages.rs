@@ -81,11 +81,11 @@ const SELF: Function = on_service(|service| service.id);
 /// `ltask.label()`: returns this service's label.
 const LABEL: Function = on_service(|service| service.statistics.label());
 
-/// `ltask.worker_id()`: returns the number of the worker that runs this service, from 0; nil if the service does not
-/// run on a worker.
+/// `ltask.worker_id()`: returns the number of the worker that runs this service, counted from 0; nil if the service
+/// does not run on a worker.
 const WORKER_ID: Function = on_service(|_| worker_number().map(|number| number as i64));
 
-/// `ltask.worker_bind([n])`: binds the service to worker n (from 0), from its next slice on; nil unbinds it.
+/// `ltask.worker_bind([n])`: binds the service to worker n (counted from 0), from its next slice on; nil unbinds it.
 fn worker_bind(call: &mut Call<'_>) -> Result<(), Fault> {
     let workers = service(call)?.system().config.worker;
     let affinity = super::root::affinity(call, 1, workers)?;

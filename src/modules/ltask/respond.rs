@@ -61,7 +61,7 @@ impl Host for Responder {
         let text = b"the request's coroutine was closed before it answered";
         respond(call, tag, kind::ERROR, pack_text(text));
         let height = call.count();
-        // An error of the callback is ignored: there is no better place to report it.
+        // An error in the callback is ignored: there is no better place to report it.
         let _ = report_unanswered(call, name.bytes(), tag.from);
         call.drop_to(height);
     }

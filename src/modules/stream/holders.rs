@@ -1,6 +1,7 @@
 //! The holders of connections, set by `lualib/lio/net/`: `stream.set_holder` and similar functions record which tasks
 //! hold a connection; `stream.native_calls` creates the native `recv` and `send`. Values that are not connections are
-//! ignored: datagram sockets and listeners have holders as well, but only in Lua's tables.
+//! ignored: datagram sockets and listeners have holders as well, but only in the wait queues of
+//! `lualib/lio/net/wait_queue.lua`.
 
 use super::connection::Connection;
 use super::recv::RECV;
@@ -33,8 +34,8 @@ pub(super) fn native_calls(call: &mut Call<'_>) -> Result<(NativeCall, NativeCal
     Ok((with(RECV, recv_queued, release), with(SEND, send_queued, send_rest)))
 }
 
-/// `stream.set_holder(x, is_writing, is_held)`: records whether a task in Lua's tables holds `x`, for writing or for
-/// reading.
+/// `stream.set_holder(x, is_writing, is_held)`: records whether a task in the wait queues of
+/// `lualib/lio/net/wait_queue.lua` holds `x`, for writing or for reading.
 pub(super) fn set_holder(call: &mut Call<'_>) -> Result<(), Fault> {
     let (is_writing, is_held) = (call.is_true(2), call.is_true(3));
     change(call, |holders| match (is_writing, is_held) {

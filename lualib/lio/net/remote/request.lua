@@ -32,8 +32,8 @@ function M.finish(io, ok, ...)
   return nil, message, code
 end
 
--- Sends the request of `ask_for_new`, in a separate task. If the caller was killed meanwhile, closes the new handle;
--- but a connection from `accept` is put back for the next `accept` request.
+-- Sends the request of `ask_for_new`, in a separate task. If the caller was killed in the meantime, closes the new
+-- handle; but a connection from `accept` is put back for the next `accept` request.
 local function request_new(token, io, name, ...)
   local ok, handle, message, code = pcall(call, io, name, ...)
   if wakeup(token, ok, handle, message, code) or not ok or not handle then return end

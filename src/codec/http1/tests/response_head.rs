@@ -1,4 +1,4 @@
-//! Response heads that are accepted, refused, or split at every place.
+//! Response heads: which are accepted, which are refused, and heads split at every possible position.
 
 use super::super::body::Framing;
 use super::super::fields::NO_FIELDS;
