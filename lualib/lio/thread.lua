@@ -1,5 +1,5 @@
 -- `lio.thread`: light threads: tasks that can be waited for, killed, and bound to a scope. For `lio.loop` and for
--- services.
+-- services. This file only collects the functions of thread/: core.lua has `spawn`, `wait`, `kill` and `status`.
 
 local core = require "lio.thread.core"
 local scope = require "lio.thread.scope"

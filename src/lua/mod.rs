@@ -41,7 +41,7 @@
 //! | `fields` | Lua values that an object keeps |
 //! | `coroutine` | queries about the running coroutine, and about coroutines on the stack |
 //! | `library` | the built-in modules, and entry points |
-//! | `vm` | VMs that the core creates, with their data and main function |
+//! | `vm` | VMs that the core creates: their data, main function, and the error that ends them |
 //! | `vm_access` | the parts of its VM that a step can access |
 //! | `collector` | garbage collection: the collector's mode, and when it starts |
 //! | `vm_context` | the Rust data of a VM that the core creates, and how to find it |
@@ -50,7 +50,7 @@
 //! | `traceback` | tracebacks of coroutines |
 //! | `warning` | the warnings of a program's VM |
 //! | `threads` | coroutines that Rust code resumes |
-//! | `text` | conversion of values to strings |
+//! | `text` | values as strings; the text of an error |
 //! | `frames` | the active functions of a coroutine |
 
 mod block;

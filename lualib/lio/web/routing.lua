@@ -1,6 +1,6 @@
 -- Finds the handler of a request if the native router has found no route, or a route with constraints. Provides the
 -- responses to OPTIONS, and the 404 and 405 responses. Called by web/dispatch.lua. Reads the app and the request, and
--- changes neither.
+-- changes neither. The routes of mounted apps are among the app's own routes (web/mount.lua).
 
 local allow_value <const> = require "lio.web.allow"
 local http = require "lio.http"

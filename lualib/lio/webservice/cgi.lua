@@ -1,6 +1,7 @@
 -- Loads the CGI modules of `lio.webservice`, and makes handlers that call them. A module is a table of functions whose
 -- names are HTTP methods in lower case. A function is called with path, query, header, body, and returns code, body,
--- headers. Invariant: a function is called only if its name is in METHODS and the module's table itself contains it.
+-- headers. Path and query are those of the request, which `lio.webserver` has decoded. Invariant: a function is called
+-- only if its name is in METHODS and the module's table itself contains it.
 
 local METHODS <const> = {
   GET = "get", HEAD = "head", POST = "post", PUT = "put", PATCH = "patch", DELETE = "delete", OPTIONS = "options",

@@ -1,7 +1,7 @@
 //! Access to a request head: its method, path, query and fields.
 
 use super::head::{Head, Method};
-use super::section;
+use super::stored_section;
 use std::borrow::Cow;
 
 /// A head together with the bytes that its spans refer to.
@@ -24,12 +24,12 @@ impl<'b> RequestHead<'b> {
     /// Returns the value of a field; `None` if the field is missing. If the field occurs several times, its values are
     /// joined. Names are case-insensitive.
     pub(crate) fn joined(self, name: &[u8]) -> Option<Cow<'b, [u8]>> {
-        section::joined(self.section(), name)
+        stored_section::joined(self.section(), name)
     }
 
     /// Whether the request may have a field that asks for less than the whole representation: a condition or a range.
     pub(crate) fn has_conditions(self) -> bool {
-        section::lines(self.section()).any(|line| match line {
+        stored_section::lines(self.section()).any(|line| match line {
             [b'i' | b'I', b'f' | b'F', b'-', ..] => true,
             line => line.len() > 6 && line[..6].eq_ignore_ascii_case(b"range:"),
         })

@@ -3,7 +3,7 @@
 use super::{Input, ResponseRead, Responses};
 use crate::codec::http1::fields::NO_FIELDS;
 use crate::codec::http1::response_head::RequestKind;
-use crate::codec::http1::section;
+use crate::codec::http1::stored_section;
 use crate::stream::Filled;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -82,7 +82,7 @@ fn a_chunked_body_with_trailers_is_read_from_pieces_of_any_size() {
         assert_eq!(statuses, [100, 200], "{size}");
         assert_eq!(body.as_deref(), Ok(&b"hello world"[..]), "{size}");
         let trailers = responses.trailers();
-        assert_eq!(section::joined(trailers, b"c").as_deref(), Some(&b"d"[..]));
+        assert_eq!(stored_section::joined(trailers, b"c").as_deref(), Some(&b"d"[..]));
         assert!(responses.is_complete() && responses.is_reusable(&input));
     }
 }

@@ -6,7 +6,7 @@ use super::limit::{NO_LIMIT, limit};
 use crate::codec::http1::fields::{Fields, MAX_FIELDS, NO_FIELDS};
 use crate::codec::http1::reject::Reject;
 use crate::codec::http1::response_head::RequestKind;
-use crate::codec::http1::section;
+use crate::codec::http1::stored_section;
 use crate::http::client::{Data, ResponseHead, ResponseRead, Responses};
 use crate::lua::{
     BytesOf, Call, Fault, Field, Function, FunctionTable, NewTailed, NewWith, Nil, Object, TailedSource, Value, failed,
@@ -189,13 +189,13 @@ fn version(call: &mut Call<'_>) -> Result<&'static str, Fault> {
 /// case-insensitive.
 fn field(call: &mut Call<'_>) -> Result<Option<Vec<u8>>, Fault> {
     let name = call.bytes(2)?;
-    Ok(section::joined(reason_and_section(call)?.1, name).map(Cow::into_owned))
+    Ok(stored_section::joined(reason_and_section(call)?.1, name).map(Cow::into_owned))
 }
 
 /// `head:field_all(name)`: returns a list of the field's values, in order.
 fn field_all(call: &mut Call<'_>) -> Result<Value, Fault> {
     let name = call.bytes(2)?;
-    Ok(strings(section::values(reason_and_section(call)?.1, name)))
+    Ok(strings(stored_section::values(reason_and_section(call)?.1, name)))
 }
 
 /// `head:fields()`: returns a table that maps lower-case names to values; repeated fields are joined.
@@ -205,7 +205,7 @@ fn fields(call: &mut Call<'_>) -> Result<Value, Fault> {
 
 /// `head:field_list()`: returns a flat list of names and values, as sent and in order.
 fn field_list(call: &mut Call<'_>) -> Result<Value, Fault> {
-    let fields = section::fields(reason_and_section(call)?.1);
+    let fields = stored_section::fields(reason_and_section(call)?.1);
     Ok(strings(fields.flat_map(|(name, value)| [name, value])))
 }
 

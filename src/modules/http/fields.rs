@@ -1,12 +1,12 @@
 //! Header sections as Lua tables.
 
-use crate::codec::http1::section;
+use crate::codec::http1::stored_section;
 use crate::lua::Value;
 
 /// Returns a table that maps lower-case names to values; repeated fields are joined.
 pub(super) fn joined_table(section: &[u8]) -> Value {
-    let named = section::fields(section).map(|(name, _)| {
-        let value = section::joined(section, name).unwrap_or_default();
+    let named = stored_section::fields(section).map(|(name, _)| {
+        let value = stored_section::joined(section, name).unwrap_or_default();
         (name.to_ascii_lowercase(), Value::String(value.into_owned()))
     });
     Value::Map(named.collect())

@@ -5,7 +5,7 @@ use super::fields::last_value_table;
 use super::limit::{NO_LIMIT, limit};
 use super::machine::ServerObject;
 use super::request::{BODY as STORED_BODY, Request, SERVER, number, served};
-use crate::codec::http1::section;
+use crate::codec::http1::stored_section;
 use crate::http::server::{BodyRead, HandlerEffect, Interest, ReadMode, RequestId};
 use crate::lua::{Argument, BytesOf, Call, Fault, Function, Kind, Nil, StoredInField, results};
 
@@ -84,7 +84,7 @@ pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let mut server = machine.server.borrow_mut();
     let section = server.trailers(id);
-    Ok(last_value_table(section::fields(section)))
+    Ok(last_value_table(stored_section::fields(section)))
 });
 
 /// `request.wait(req, what)`: prepares a task of the request's handler to wait until data has arrived (`"read"`), until

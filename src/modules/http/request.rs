@@ -11,7 +11,7 @@ use super::routes::AppRoutes;
 use crate::codec::decoded_pairs::{InlinePairs, Pairs};
 use crate::codec::http1::head::Head;
 use crate::codec::http1::request::RequestHead;
-use crate::codec::http1::section;
+use crate::codec::http1::stored_section;
 use crate::codec::{cookie, uri};
 use crate::http::router::routes::{RouteId, Routes};
 use crate::http::server::RequestId;
@@ -179,7 +179,7 @@ fn field(call: &mut Call<'_>) -> Result<Text, Fault> {
 /// `head:field_all(name)`: returns a list of the field's values, in order.
 fn field_all(call: &mut Call<'_>) -> Result<Value, Fault> {
     let head = head(call, 1)?;
-    Ok(strings(section::values(head.section(), call.bytes(2)?)))
+    Ok(strings(stored_section::values(head.section(), call.bytes(2)?)))
 }
 
 /// `head:fields()`: returns a table that maps lower-case names to values; repeated fields are joined.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::chunked::Chunked;
 use super::super::reject::Reject;
-use super::super::section;
+use super::super::stored_section;
 use super::super::write::chunk;
 
 /// The result of decoding a whole body.
@@ -179,7 +179,7 @@ fn extensions_cannot_outweigh_the_data_forever() {
 fn trailers_are_returned_and_can_be_parsed() {
     let decoded = decode("0\r\nA: b\r\nSum:  1 \r\n\r\nrest").unwrap().unwrap();
     assert_eq!(decoded.rest, 4);
-    let found: Vec<_> = section::fields(&decoded.trailers).collect();
+    let found: Vec<_> = stored_section::fields(&decoded.trailers).collect();
     assert_eq!(found, [(&b"A"[..], &b"b"[..]), (b"Sum", b"1")]);
 }
 
