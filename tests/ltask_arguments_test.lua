@@ -87,7 +87,7 @@ local LEFT_OUT <const> = {
 
 -- Runs each call of `CALLS`.
 local WALK <const> = [[
-local task = require "lio.task"
+local argument_calls = require "tests.kit.argument_calls"
 local WRONG <const> = {
   "nil", "true", "-1", "2.5", "0/0", "1/0", "-1/0", "1e300", "math.maxinteger", "math.mininteger", "''", "'x'",
   "'\\0\\255'", "{}", "{ x = 1 }", "{ 1, 'x' }", "noop", "co", "io.stdout",
@@ -148,16 +148,9 @@ local function is_known(text)
 end
 
 local function judge(text, name, err)
-  local shown = tostring(err)
-  local named = "%f[%w_]" .. name .. "%f[^%w_]"
-  if type(err) == "string" then
-    if is_known(err) or err:find "^program:1: " and err:find(named) then return end
-  -- An error from another service, whose traceback contains the line of the call.
-  elseif type(err) == "table" and err.message and shown:find("program:1:", 1, true) and shown:find(named) then
-    if not err.message:find "^[^\n]-%.lua:%d+:" then return end
-  end
+  if type(err) == "string" and is_known(err) or argument_calls.is_precise(err, name) then return end
   problems = problems + 1
-  say(("PROBLEM %s raises %s %s"):format(text, type(err), shown:gsub("\n.*", "")))
+  say(("PROBLEM %s raises %s %s"):format(text, type(err), tostring(err):gsub("\n.*", "")))
 end
 
 local function try(text, name, waits)
@@ -167,34 +160,20 @@ local function try(text, name, waits)
   for what in text:gmatch "%a[%w_]*" do
     if MAKE[what] then local _ = env[what] end
   end
-  local chunk = assert(load("local results = table.pack(" .. text .. ") return results", "=program", "t", env))
-  local done, waiter, killed
-  local one = task.spawn(function()
-    local ok, err = pcall(chunk)
-    if killed then return end
-    if not ok then judge(text, name, err) end
-    done = true
-    if waiter then ltask.wakeup(waiter) end
-  end)
-  if not done and waits and not api then
+  local attempt = argument_calls.start(text, env, function(err) judge(text, name, err) end)
+  if not attempt.done and waits and not api then
     ltask.call(peer, "echo")
-    if not done then
-      killed = true
-      task.kill(one)
-    end
-  elseif not done then
-    waiter = {}
-    ltask.timeout(waits and 4 or 1000, function() if not done then ltask.wakeup(waiter) end end)
-    ltask.wait(waiter)
-    if not done then
-      killed = true
+    if not attempt.done then argument_calls.kill(attempt) end
+  elseif not attempt.done then
+    argument_calls.wait(attempt, waits and 4 or 1000)
+    if not attempt.done then
       if waits then
         left = left + 1
       else
         problems = problems + 1
         say("PROBLEM " .. text .. " waits for ever")
       end
-      task.kill(one)
+      argument_calls.kill(attempt)
     end
   end
   pcall(ltask.message_receipt)
@@ -202,22 +181,12 @@ local function try(text, name, waits)
 end
 
 local function walk(one)
-  local call, right = one[1], { table.unpack(one, 2) }
-  local name = call:match "[%w_]+$"
-  try(("%s(%s)"):format(call, table.concat(right, ", ")), name, one.waits)
-  try(call .. "()", name, one.waits or one.ends)
-  for at = 1, one.only or math.max(#right, 1) do
-    for _, wrong in ipairs(WRONG) do
-      local args = table.move(right, 1, #right, 1, {})
-      args[at] = wrong
-      try(("%s(%s)"):format(call, table.concat(args, ", ")), name, one.waits)
-    end
-  end
-  local object = call:match "^(.*):"
+  argument_calls.walk(one, WRONG, try)
+  local object, name = one[1]:match "^(.*):([%w_]+)$"
   if not object then return end
   -- Calls the method with a dot, and with an invalid value as its object.
   for _, wrong in ipairs(WRONG) do
-    local args = table.concat({ wrong, table.unpack(right) }, ", ")
+    local args = table.concat({ wrong, table.unpack(one, 2) }, ", ")
     try(("%s.%s(%s)"):format(object, name, args), name, one.waits)
   end
 end

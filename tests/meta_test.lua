@@ -21,9 +21,9 @@ for name in ([[ lio.serve
   lio.defer lio.watch_hooks lio.supervisor lio.misuse lio.options lio.debug lio.panics bee.object
   ltask.callbacks ltask.concurrent ltask.coroutines ltask.errors ltask.exclusive_loop ltask.log ltask.log_output
   ltask.main ltask.main_thread ltask.quit_handler ltask.require ltask.root_client ltask.sessions
-  skynet.boot skynet.callbacks skynet.clock skynet.debug skynet.inspect skynet.lifecycle skynet.manager skynet.message
-  skynet.names skynet.packed_message skynet.protocol skynet.registry_service skynet.request skynet.response
-  skynet.select skynet.task skynet.trace skynet.unhandled ]]):gmatch "%S+" do
+  skynet.argument skynet.boot skynet.callbacks skynet.clock skynet.debug skynet.inspect skynet.lifecycle
+  skynet.manager skynet.message skynet.names skynet.packed_message skynet.protocol skynet.registry_service
+  skynet.request skynet.response skynet.select skynet.task skynet.trace skynet.unhandled ]]):gmatch "%S+" do
   INTERNAL[name] = true
 end
 

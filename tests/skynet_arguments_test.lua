@@ -41,7 +41,7 @@ local CALLS <const> = {
 ]]
 
 local WALK <const> = [[
-local task = require "lio.task"
+local argument_calls = require "tests.kit.argument_calls"
 local WRONG <const> = {
   "nil", "true", "-1", "2.5", "0/0", "1/0", "-1/0", "1e300", "math.maxinteger", "math.mininteger", "''", "'x'",
   "'\\0\\255'", "{}", "{ x = 1 }", "{ 1, 'x' }", "noop", "new_co", "io.stdout",
@@ -69,50 +69,21 @@ local function problem(...)
   say("PROBLEM", ...)
 end
 local function judge(text, name, err)
-  local shown, named = tostring(err), "%f[%w_]" .. name .. "%f[^%w_]"
-  if type(err) == "string" then
-    if err:find "^program:1: Unsupport type %w+ to serialize$" then return end
-    if err:find "^program:1: " and err:find(named) then return end
-  -- An error from another service, whose traceback contains the line of the call.
-  elseif type(err) == "table" and shown:find("program:1:", 1, true) and shown:find(named) then
-    if not err.message:find "^[^\n]-%.lua:%d+:" then return end
-  end
-  problem(text, type(err), (shown:gsub("\n.*", "")))
+  if argument_calls.is_precise(err, name) then return end
+  if type(err) == "string" and err:find "^program:1: Unsupport type %w+ to serialize$" then return end
+  problem(text, type(err), (tostring(err):gsub("\n.*", "")))
 end
 local function try(text, name, waits)
   calls = calls + 1
-  local chunk = assert(load("local results = table.pack(" .. text .. ") return results", "=program", "t", new_env()))
-  local done, killed, waiter
-  local one = task.spawn(function()
-    local ok, err = pcall(chunk)
-    if killed then return end
-    if not ok then judge(text, name, err) end
-    done = true
-    if waiter then ltask.wakeup(waiter) end
-  end)
-  if not done and waits then
-    killed = true
-    return task.kill(one)
-  elseif not done then
-    waiter = {}
-    ltask.timeout(1000, function() if not done then ltask.wakeup(waiter) end end)
-    ltask.wait(waiter)
-    if not done then problem(text, "waits for ever") end
+  local attempt = argument_calls.start(text, new_env(), function(err) judge(text, name, err) end)
+  if not attempt.done and waits then
+    argument_calls.kill(attempt)
+  elseif not attempt.done then
+    argument_calls.wait(attempt, 1000)
+    if not attempt.done then problem(text, "waits for ever") end
   end
 end
-for _, one in ipairs(CALLS) do
-  local call, right = one[1], { table.unpack(one, 2) }
-  local name = call:match "[%w_]+$"
-  try(("%s(%s)"):format(call, table.concat(right, ", ")), name, one.waits)
-  try(call .. "()", name, one.waits or one.ends)
-  for at = 1, one.only or math.max(#right, 1) do
-    for _, wrong in ipairs(WRONG) do
-      local args = table.move(right, 1, #right, 1, {})
-      args[at] = wrong
-      try(("%s(%s)"):format(call, table.concat(args, ", ")), name, one.waits)
-    end
-  end
-end
+for _, one in ipairs(CALLS) do argument_calls.walk(one, WRONG, try) end
 say("END", calls, problems)
 ]]
 

@@ -74,8 +74,8 @@ function M.run_code(code, name, ...)
   return run_main(name, check_loaded(load(code, "=" .. name)), ...)
 end
 
-local function wrong_function(call, f)
-  return ("bad argument #1 to '%s' (function expected, got %s)"):format(call, type(f))
+local function check_function(call, f)
+  if type(f) ~= "function" then require("skynet.argument").check_function(call, f) end
 end
 
 -- The functions passed to `init`. They run before the start function.
@@ -84,7 +84,7 @@ local is_start_called, is_started = false, false
 
 -- `init(f)`: runs `f` before the start function, or at once if the start function has begun.
 function M.init(f)
-  if type(f) ~= "function" then error(wrong_function("init", f), 2) end
+  check_function("init", f)
   if is_started then return f() end
   inits[#inits + 1] = f
 end
@@ -109,7 +109,7 @@ local function check_start(f)
   if not ltask.call then
     error("skynet.start: called outside of a service; to boot a system, use require 'skynet.start'", 3)
   end
-  if type(f) ~= "function" then error(wrong_function("start", f), 3) end
+  check_function("start", f)
   if is_start_called then error("skynet.start: called a second time", 3) end
 end
 

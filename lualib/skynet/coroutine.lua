@@ -1,6 +1,8 @@
 -- `require "skynet.coroutine"`: skynet's coroutine functions and status names. In skynet, a program's own coroutine may
 -- wait in skynet's functions only if this module created it; on this scheduler, every coroutine may. Used by programs.
 
+local argument = require "skynet.argument"
+local check_coroutine <const>, check_function <const> = argument.check_coroutine, argument.check_function
 local this_task <const> = require "lio.task".current
 
 local M = {
@@ -11,16 +13,6 @@ local M = {
 
 -- Maps a coroutine of `create` or `wrap` to the last task that has resumed it, or to true if no task has resumed it.
 local tasks = setmetatable({}, { __mode = "k" })
-
-local function check_function(call, f)
-  if type(f) == "function" then return end
-  error(("bad argument #1 to '%s' (function expected, got %s)"):format(call, type(f)), 3)
-end
-
-local function check_coroutine(call, co)
-  if type(co) == "thread" then return end
-  error(("bad argument #1 to '%s' (coroutine expected, got %s)"):format(call, type(co)), 3)
-end
 
 local function new(f)
   local co = coroutine.create(f)

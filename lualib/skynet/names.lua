@@ -2,6 +2,7 @@
 -- lualib/skynet/registry_service.lua, stores them; the first request starts this service. Used by the other files of
 -- this folder.
 
+local argument = require "skynet.argument"
 local ltask = require "ltask"
 
 local M = {}
@@ -66,11 +67,6 @@ function M.resolve(addr)
   return digits and tonumber(digits, 16)
 end
 
-local function check_key(call, key)
-  if type(key) == "string" or math.type(key) == "integer" then return end
-  error(("bad argument #1 to '%s' (string expected, got %s)"):format(call, type(key)), 3)
-end
-
 local function get(key)
   local config = package.loaded["skynet.env"]
   local value = config and config[key]
@@ -80,13 +76,13 @@ end
 
 -- `getenv(key)`: returns the string that the configuration or `setenv` has set for the key, or nil.
 function M.getenv(key)
-  check_key("getenv", key)
+  argument.check_key("getenv", key)
   return get(key)
 end
 
 -- `setenv(key, value)`: sets a value for all services. Raises if the key already has a value.
 function M.setenv(key, value)
-  check_key("setenv", key)
+  argument.check_key("setenv", key)
   if get(key) ~= nil then error(("setenv: the key '%s' is already set"):format(tostring(key)), 2) end
   ask("setenv", key, tostring(value))
 end

@@ -3,7 +3,10 @@
 -- The measured time is the CPU time of the task (a handler or a fork) in which the coroutine runs. If the coroutine was
 -- resumed by `resume` or `wrap`, the time during which it is suspended does not count.
 
+local argument = require "skynet.argument"
 local task = require "lio.task"
+
+local check_coroutine <const> = argument.check_coroutine
 
 local M = {}
 
@@ -17,11 +20,6 @@ local function now(call)
   local seconds = task.busy()
   if not seconds then error(call .. ": called outside of the service's coroutines", 3) end
   return seconds
-end
-
-local function check_coroutine(call, co)
-  if type(co) == "thread" then return end
-  error(("bad argument #1 to '%s' (coroutine expected, got %s)"):format(call, type(co)), 3)
 end
 
 -- `start([co])`: starts measuring a coroutine, by default the running coroutine. Raises if the coroutine is already
@@ -65,9 +63,7 @@ M.resume_co = M.resume
 
 -- `wrap(f)`: creates a coroutine. Returns a function that resumes the coroutine and raises its errors.
 function M.wrap(f)
-  if type(f) ~= "function" then
-    error(("bad argument #1 to 'wrap' (function expected, got %s)"):format(type(f)), 2)
-  end
+  argument.check_function("wrap", f)
   local co = coroutine.create(f)
   local function check(ok, ...)
     if ok then return ... end
