@@ -20,7 +20,7 @@ impl<T: Send + 'static> Vm<T> {
             main_state.restart_collector();
             main_state.collect_by_generations();
         } else {
-            start_incremental(&main_state);
+            restart(&main_state);
         }
     }
 }
@@ -29,7 +29,7 @@ impl Call<'_> {
     /// Starts the collector of a service's VM again, in the mode that the VM uses.
     pub(crate) fn start_collector(&mut self) {
         self.collector_paused = false;
-        start_incremental(self);
+        restart(self);
     }
 
     /// Stops the collector. Objects that are created afterwards are not collected.
@@ -39,10 +39,10 @@ impl Call<'_> {
     }
 }
 
-/// Starts an incremental collector. The first cycle begins when the VM's memory use has doubled, as later cycles do by
-/// default. The objects that exist now remain in use, and traversing them would take a tenth of the time of a
-/// short-lived service.
-fn start_incremental(stack: &State) {
+/// Restarts the collector of a service's VM. In Lua 5.4, where it is incremental, its next cycle begins when the VM's
+/// memory use has doubled, as later cycles do by default. The objects that exist now remain in use, and traversing them
+/// would take a tenth of the time of a short-lived service.
+fn restart(stack: &State) {
     stack.restart_collector();
     #[cfg(not(feature = "lua55"))]
     stack.add_debt(-stack.kibibytes());
