@@ -22,10 +22,12 @@ local function receive_transfers(driver, core, is_receiving)
   end or nil
 end
 
--- Adds the functions of this file to the driver's scheduler, if this VM is a service of lio's scheduler.
+-- `install(loop, driver)`: sets the functions of loop/owner.lua, if this VM is a service of lio's scheduler.
 function M.install(loop, driver)
-  local core <const>, ltask <const> = package.loaded["ltask.core"], package.loaded.ltask
-  if not (core and ltask and ltask.call) then return end
+  local core <const> = package.loaded["ltask.core"]
+  local ltask <const> = core and require "ltask"
+  -- `ltask.start` also loads the core, in a VM that is not a service.
+  if not (ltask and ltask.call) then return end
   local is_attached = false
 
   local function run_round()
@@ -33,15 +35,19 @@ function M.install(loop, driver)
     timers.queue:plan_next()
   end
 
-  -- Attaches the service to an I/O thread. Called when nothing runs the loop.
-  function owner.attach()
-    core.attach_io(driver.selector, timers.queue, run_round)
-    is_attached = true
-    driver.request_round = core.request_round
+  local function prepare()
     timers.on_pending = core.add_timeouts
     transfer.enable(driver, ltask.syscall)
     driver.set_receiving = function(is_receiving) receive_transfers(driver, core, is_receiving) end
     loop.own()
+  end
+
+  -- Attaches the service to an I/O thread. Called when nothing runs the loop. If the operating system supports no I/O
+  -- threads, the service becomes the owner of a loop.
+  function owner.attach()
+    is_attached = core.attach_io(driver.selector, timers.queue, run_round)
+    prepare()
+    if is_attached then driver.request_round = core.request_round else owner.take_loop "lio.loop" end
   end
 
   local function detach()
@@ -53,8 +59,7 @@ function M.install(loop, driver)
   -- Makes the service the owner of a loop, with a thread of its own, which it moves to when the running slice ends.
   -- `call` is the name of the call for messages.
   function owner.take_loop(call)
-    if owner.is_service and not is_attached then return end
-    if not is_attached then owner.attach() end
+    if owner.has_taken_loop or owner.is_service and not is_attached and not driver.set_receiving then return end
     local is_exclusive = ltask.is_exclusive()
     local events = is_exclusive and require "ltask.exclusive" or ltask
     local ok, take, descriptor = pcall(events.eventinit)
@@ -62,12 +67,12 @@ function M.install(loop, driver)
       misuse.raise(call .. ": this service has an event descriptor of its own (ltask.eventinit), so it cannot own the "
         .. "loop of lio.loop; use net.new with the service's selector")
     end
-    detach()
+    owner.has_taken_loop = true
+    if is_attached then detach() else prepare() end
     local idle, poll = loop.attach(descriptor, take, { is_request = core.is_request, requests = core.requests })
     if is_exclusive then ltask.on_idle = idle else ltask.idle_handler(idle) end
     core.poll_handler(poll)
     core.end_with_tasks()
-    owner.has_taken_loop = true
   end
 
   -- Ends the system if a signal has ended `loop.run` of a service that has taken the loop: a signal is meant for the

@@ -9,6 +9,7 @@ use crate::ltask::service_io::ServiceIo;
 use crate::lua::{Argument, Call, Fault, Function, FunctionTable, Kind, Nil, Register, VmOwned, functions};
 use crate::modules::selector::state::open;
 use crate::modules::timer::Timers;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 pub(super) const FUNCTIONS: FunctionTable = functions! {
@@ -16,9 +17,9 @@ pub(super) const FUNCTIONS: FunctionTable = functions! {
 };
 
 /// `core.attach_io(selector, timers, round)`: from now on, an I/O thread watches the selector, and the monitor thread
-/// the timers. If either has events, the service calls `round()`, which must not wait. Raises if the system has no I/O
-/// thread and cannot start one.
-fn attach_io(call: &mut Call<'_>) -> Result<(), Fault> {
+/// the timers. If either has events, the service calls `round()`, which must not wait. Returns true; false if this
+/// operating system supports no I/O threads. Raises if the I/O thread cannot be started.
+fn attach_io(call: &mut Call<'_>) -> Result<bool, Fault> {
     let selector = open(call)?.1.clone();
     call.object::<Timers>(2)?;
     call.expect(3, Kind::Function, "function")?;
@@ -29,7 +30,10 @@ fn attach_io(call: &mut Call<'_>) -> Result<(), Fault> {
         return Err(Fault::message("attach_io: this service is already attached"));
     }
     let (id, system) = (service.id, service.system().clone());
-    let watcher = watcher_of(&system, id).map_err(failed)?;
+    let watcher = match watcher_of(&system, id) {
+        Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(false),
+        watcher => watcher.map_err(failed)?,
+    };
     service.library.io = Some(Box::new(ServiceIo::new(id, watcher, selector).map_err(failed)?));
     let monitor: Arc<_> = system.monitor.clone();
     let plan = move |due| {
@@ -37,7 +41,7 @@ fn attach_io(call: &mut Call<'_>) -> Result<(), Fault> {
     };
     call.object_mut::<Timers>(2)?.set_alarm(Box::new(plan));
     call.create(Register(&ROUND, Argument(3)))?;
-    Ok(())
+    Ok(true)
 }
 
 /// `core.detach_io(timers)`: ends the effect of `attach_io`.
