@@ -403,7 +403,7 @@ service("app:listen and app:run serve in ordinary services, with handlers that c
     'listen\t{"sum":55}\t404', "stopped\trefused", 'run\t{"sum":55}\t404', "stopped\trefused" })
 end)
 
-service("a connection that was opened before the service takes the loop goes on afterwards", [[
+service("a connection that was opened before the service takes the loop works afterwards", [[
   local owner = ltask.spawn_service { name = "owner", source = head .. [==[
     local S = {}
     local a, b = pair()

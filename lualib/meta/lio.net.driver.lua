@@ -85,7 +85,7 @@ function Driver:describe(token) end
 ---@param ... any the arguments of the format
 function Driver:check_loop(call, ...) end
 
----Makes a service of lio's scheduler the owner of a loop, with a thread of its own. Does nothing in other VMs, and in a
+---Makes a service of lio's scheduler the owner of a loop, with a separate thread. Does nothing in other VMs, and in a
 ---service that owns a loop. For protocol code with many events, such as a web server. Raises if the service has its own
 ---event descriptor.
 ---@param call string the name of the call for the message

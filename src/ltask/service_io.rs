@@ -20,7 +20,7 @@ pub(crate) struct ServiceIo {
     selector: VmOwned<Rc<Selector>>,
     /// Whether the I/O thread will post a message when the selector has events.
     is_armed: bool,
-    /// Whether the next slice must run a round, even if the selector is armed and remembers no events.
+    /// Whether the next slice must run a round, even if the selector is armed and has recorded no events.
     is_requested: bool,
 }
 

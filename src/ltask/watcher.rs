@@ -1,4 +1,4 @@
-//! What an I/O thread watches: the selectors of services that own no loop. `io_thread.rs` runs the thread, and
+//! The selectors that an I/O thread watches: those of services that own no loop. `io_thread.rs` runs the thread, and
 //! `service_io.rs` is the service's side.
 //!
 //! An I/O thread waits on one epoll descriptor, to which services add the descriptors of their selectors (epoll(7)

@@ -3,7 +3,7 @@
 -- The first call that needs the loop attaches the service to an I/O thread: the thread wakes the service when its
 -- selector has events, and the service runs rounds of the loop between its messages, on any worker
 -- (src/ltask/service_io.rs). `loop.run` and web servers need the loop often, so they make the service the owner of a
--- loop, with a thread of its own.
+-- loop, with a separate thread.
 
 local misuse = require "lio.misuse"
 local owner = require "lio.loop.owner"
@@ -56,7 +56,7 @@ function M.install(loop, driver)
     driver.request_round = nil
   end
 
-  -- Makes the service the owner of a loop, with a thread of its own, which it moves to when the running slice ends.
+  -- Makes the service the owner of a loop, with a separate thread, which it moves to when the running slice ends.
   -- `call` is the name of the call for messages.
   function owner.take_loop(call)
     if owner.has_taken_loop or owner.is_service and not is_attached and not driver.set_receiving then return end

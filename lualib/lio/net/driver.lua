@@ -211,7 +211,7 @@ function Driver:check_loop(call, ...)
   self.scheduler.check(call, ...)
 end
 
--- `driver:take_loop(call)`: makes a service of lio's scheduler the owner of a loop, with a thread of its own. `call` is
+-- `driver:take_loop(call)`: makes a service of lio's scheduler the owner of a loop, with a separate thread. `call` is
 -- the name of the call for messages. For protocol code with many events, such as a web server.
 function Driver:take_loop(call)
   self.scheduler.take_loop(call)

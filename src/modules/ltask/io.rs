@@ -1,5 +1,5 @@
 //! Functions of module `ltask.core` for `lio.loop` in services: a service that owns no loop uses the system's I/O
-//! threads (`ltask/service_io.rs`), and can become the owner of a loop with a thread of its own.
+//! threads (`ltask/service_io.rs`), and can become the owner of a loop with a separate thread.
 
 use super::arguments::{on_service, service};
 use super::handlers::ROUND;
