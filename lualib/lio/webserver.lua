@@ -212,7 +212,16 @@ function App:run(where, opts)
 end
 
 -- The library's own middleware is loaded when it is first used.
-local LAZY <const> = { compress = "lio.web.compress", log = "lio.web.log" }
+local LAZY <const> = {
+  basic_auth = "lio.web.basic_auth",
+  compress = "lio.web.compress",
+  cors = "lio.web.cors",
+  log = "lio.web.log",
+  memory_store = "lio.web.memory_store",
+  rate_limit = "lio.web.rate_limit",
+  request_id = "lio.web.request_id",
+  sessions = "lio.web.sessions",
+}
 
 return setmetatable(M, {
   __index = function(_, name)
