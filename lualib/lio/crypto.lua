@@ -17,7 +17,7 @@ local COST <const> = {
   parallelism = options.integer(1, 255),
 }
 
--- Returns the three parameters of a hash; nil stands for the default.
+-- Returns the three parameters of a hash; nil means the default.
 local function cost_of(call, opts)
   opts = options.check("crypto." .. call, 2, opts, COST)
   if opts.parallelism and (opts.memory or 19456) < 8 * opts.parallelism then

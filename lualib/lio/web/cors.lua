@@ -53,7 +53,7 @@ local function normalized(text)
   return scheme .. "://" .. host
 end
 
--- Returns a function that returns whether an origin is in the list. `*.` at the beginning of a host stands for one or
+-- Returns a function that returns whether an origin is in the list. `*.` at the beginning of a host matches one or
 -- more labels.
 local function list_test(list)
   local exact, groups = {}, {}
@@ -138,7 +138,7 @@ end
 -- a function that is called with an origin and the request, and returns whether the origin is allowed. `methods`: a
 -- list (GET, HEAD, PUT, PATCH, POST, DELETE). `headers`: a list of the fields that requests may have (Content-Type), or
 -- `"*"`. `expose`: a list of the fields that pages can read. `credentials`: whether cookies are sent. `max_age`: for
--- how many seconds a browser remembers the answer to a preflight.
+-- how many seconds a browser caches the answer to a preflight.
 return function(opts)
   local settings = read_options(options.check("web.cors", 1, opts, OPTIONS))
   return function(req, res, next)

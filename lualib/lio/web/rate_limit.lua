@@ -27,15 +27,14 @@ local OPTIONS <const> = {
 -- usually has a network of this size. Nil if the client has closed.
 local function network_of(req)
   local addr = req.remote_addr
-  if not addr or not addr:find(":", 1, true) or addr:find(".", 1, true) then return addr end
-  local head = addr:match "^(.-)::" or addr
-  local groups = {}
-  for group in head:gmatch "%x+" do groups[#groups + 1] = group end
-  if head ~= addr then
-    local _, behind = addr:sub(#head + 3):gsub("%x+", "")
-    for _ = #groups + behind + 1, 8 do groups[#groups + 1] = "0" end
-  end
-  return table.concat(groups, ":", 1, math.min(4, #groups)) .. "::/64"
+  if not addr or not addr:find "^%x*:" or addr:find(".", 1, true) then return addr end
+  local head, tail = addr:match "^(.-)::(.*)$"
+  local groups, last = {}, {}
+  for group in (head or addr):gmatch "%x+" do groups[#groups + 1] = group end
+  for group in (tail or ""):gmatch "%x+" do last[#last + 1] = group end
+  for _ = #groups + #last + 1, 8 do groups[#groups + 1] = "0" end
+  table.move(last, 1, #last, #groups + 1, groups)
+  return table.concat(groups, ":", 1, 4) .. "::/64"
 end
 
 -- `limit:take(key)` takes a token from the client's bucket. Returns whether there was one, the number of tokens that
@@ -88,9 +87,10 @@ end
 
 -- `web.rate_limit(options)` returns middleware with the methods `take` and `reset`. `rate`: how many requests a client
 -- may send in `per` seconds (60). `burst`: how many of them at once (`rate`). `key`: a function that gets a request and
--- returns what identifies the client, or nil if the request is not limited; by default, the client's address. `clients`:
--- how many clients are remembered (10000). `headers = false`: without the fields `RateLimit-…`. `on_limit`: a function
--- that responds instead of the library; it gets the request, the response and the seconds until the next request.
+-- returns a value that identifies the client, or nil if the request is not limited; by default, the client's address.
+-- `clients`: the maximum number of buckets (10000). `headers = false`: without the fields `RateLimit-…`. `on_limit`: a
+-- function that responds instead of the library; it gets the request, the response and the seconds until the next
+-- request may be sent.
 return function(opts)
   opts = options.check("web.rate_limit", 1, opts, OPTIONS)
   if not opts.rate then misuse.raise "web.rate_limit: option 'rate' is missing: an integer of at least 1" end

@@ -13,7 +13,7 @@ pub(crate) const MEMORY: std::ops::RangeInclusive<u32> = 8..=1 << 22;
 pub(crate) const ITERATIONS: std::ops::RangeInclusive<u32> = 1..=1 << 16;
 pub(crate) const PARALLELISM: std::ops::RangeInclusive<u32> = 1..=255;
 
-/// What a hash costs.
+/// The cost of a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cost {
     /// The memory in KiB, at least 8 for each lane.

@@ -13,7 +13,7 @@ use subtle::ConstantTimeEq;
 /// The maximum number of bytes that one call of `random` returns.
 const MAX_RANDOM: i64 = 1 << 24;
 
-/// A digest to which a program adds bytes. It is boxed, because its alignment is greater than that of Lua's memory.
+/// A digest to which a program adds bytes. It is boxed, because its alignment is greater than that of a userdata.
 struct Hash(Box<Digest>);
 
 impl Object for Hash {
@@ -34,7 +34,7 @@ fn encoding(stack: &Stack, index: i32) -> Result<Encoding, Fault> {
     Encoding::of(name).ok_or_else(|| Fault::argument(index, WANTED))
 }
 
-/// Fills an array with random bytes. Raises an error if the system has none, so that no program goes on without them.
+/// Fills an array with random bytes. Raises an error if the system has none, so that no program continues without them.
 fn random_bytes<const N: usize>() -> Result<[u8; N], Fault> {
     let mut bytes = [0; N];
     fill_random(&mut bytes)?;

@@ -21,7 +21,7 @@ use std::thread::available_parallelism;
 /// The passwords that wait for a thread, of all VMs. Each needs the memory of its hash only when its turn comes.
 static QUEUE: Background = Background::new(1000);
 
-/// What to do with a password.
+/// A hash to compute, or a password to compare.
 enum Job {
     Hash { password: Vec<u8>, salt: [u8; SALT], cost: Cost },
     Verify { password: Vec<u8>, hash: Box<Hash> },
