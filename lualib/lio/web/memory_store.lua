@@ -3,6 +3,7 @@
 
 local lio = require "lio"
 local lru = require "lio.web.lru"
+local misuse = require "lio.misuse"
 local options = require "lio.options"
 
 local Store = {}
@@ -10,6 +11,11 @@ Store.__index = Store
 Store.__name = "lio.memory_store"
 
 local OPTIONS <const> = { sessions = options.whole(1) }
+
+local function check(store, call, id)
+  if getmetatable(store) ~= Store then misuse.no_colon("store", call) end
+  misuse.check(call, 1, id, "string")
+end
 
 local function remove_expired(self)
   while true do
@@ -21,6 +27,7 @@ end
 
 -- `store:load(id)` returns the data of a session, or nil.
 function Store:load(id)
+  check(self, "load", id)
   local entry = self.entries:get(id)
   if not entry then return nil end
   if entry.expiry > self.clock() then return entry.data end
@@ -30,6 +37,9 @@ end
 
 -- `store:save(id, data, ttl)`: keeps the data, a string, for `ttl` seconds. Returns true.
 function Store:save(id, data, ttl)
+  check(self, "save", id)
+  misuse.check("save", 2, data, "string")
+  misuse.check_seconds("save", 3, ttl)
   remove_expired(self)
   self.entries:set(id, { data = data, expiry = self.clock() + ttl })
   return true
@@ -37,6 +47,7 @@ end
 
 -- `store:destroy(id)`: forgets a session. Returns true.
 function Store:destroy(id)
+  check(self, "destroy", id)
   self.entries:set(id, nil)
   return true
 end

@@ -37,9 +37,16 @@ local function network_of(req)
   return table.concat(groups, ":", 1, 4) .. "::/64"
 end
 
+-- Raises unless `limit` is a limit, and `key` can be the key of a table.
+local function check(limit, call, key)
+  if getmetatable(limit) ~= RateLimit then misuse.no_colon("limit", call) end
+  if key == nil or key ~= key then misuse.bad(call, 1, "key must not be nil or NaN") end
+end
+
 -- `limit:take(key)` takes a token from the client's bucket. Returns whether there was one, the number of tokens that
 -- are left, and the bucket.
 function RateLimit:take(key)
+  check(self, "take", key)
   local now = self.clock()
   local bucket = self.buckets:get(key)
   if not bucket then
@@ -61,6 +68,7 @@ end
 
 -- `limit:reset(key)`: fills the bucket of a client.
 function RateLimit:reset(key)
+  check(self, "reset", key)
   self.buckets:set(key, nil)
 end
 
