@@ -74,7 +74,9 @@ function makers.hash() return crypto.hash "md5" end
 function makers.limit() return web.rate_limit { rate = 1 } end
 function makers.store() return web.memory_store() end
 function makers.key() return ("k"):rep(32) end
-function makers.password() return "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc" end
+function makers.password()
+  return "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
+end
 
 local MODULES <const> = {
   compress = compress, crypto = crypto, file = file, http = http, json = json, lio = lio, loop = loop, net = net, signal = signal,

@@ -1,4 +1,4 @@
--- `web.rate_limit`: which requests are refused, the fields of the responses, and how clients are told apart. The clock
+-- `web.rate_limit`: which requests are refused, the fields of the responses, and how clients are distinguished. The clock
 -- of the limit is replaced, so no test depends on time.
 
 local t = require "tests.kit"

@@ -99,7 +99,7 @@ for kind, options_of in pairs(KINDS) do
     end)
   end)
 
-  t.test("a destroyed session is gone: " .. kind, function()
+  t.test("a destroyed session has no data: " .. kind, function()
     serve(new(options_of()), ROUTES, function(one)
       t.is_nil(one:send("/destroy").set_cookie)
       one:send "/count"
@@ -306,7 +306,7 @@ t.test("in a store, the cookie contains only a random id, which changes when the
     t.eq({ store:load(before), store:load(after) }, { nil, '{"count":1}' })
     one:send "/id"
     t.eq(ids, { "none", after })
-    -- A client that has known the id before cannot use it any more.
+    -- A client that has learned the id before can no longer use it.
     local thief = open()
     thief.cookie = "session=" .. before
     t.eq(thief:send("/read").body, "nil")
@@ -446,7 +446,7 @@ t.test("a handler that writes its body in pieces must change the session before"
     t.ok(r.set_cookie)
     t.eq(r.body, "one1 -count")
     t.ok(problem:find("web_sessions_test%.lua:%d+: req%.session%.count: the head of the response has been sent, so the "
-      .. "session cannot be changed any more$"), problem)
+      .. "session can no longer be changed$"), problem)
     t.ok(read:find("web_sessions_test%.lua:%d+: session:destroy: the head of the response has been sent"), read)
     t.eq(one:send("/read").body, "1")
   end)

@@ -49,7 +49,7 @@ function crypto.sha1(data, encoding) end
 ---@return string digest 16 bytes
 function crypto.md5(data, encoding) end
 
----Returns the HMAC of `data` (RFC 2104), which only someone who knows the key can compute.
+---Returns the HMAC of `data` (RFC 2104). Without the key, it cannot be computed.
 ---@param algorithm lio.DigestName
 ---@param key string of any length
 ---@param data string
@@ -70,7 +70,7 @@ function crypto.hash(algorithm, key) end
 ---@return boolean
 function crypto.equal(a, b) end
 
----Returns random bytes of the operating system, which nobody can predict. Raises if the system has none.
+---Returns unpredictable random bytes of the operating system. Raises if the system has none.
 ---@param n integer number of bytes, 0 to 16777216
 ---@param encoding? lio.BytesEncoding default `"raw"`
 ---@return string bytes

@@ -55,7 +55,7 @@ end
 -- Returns a function that compares a name and a password with the option `users`. The function returns whether they are
 -- right; or nil and a message.
 local function users_check(users)
-  -- Digests have the same length, whatever the length of the passwords is.
+  -- All digests have the same length, so the time of a comparison does not depend on the passwords.
   local key <const> = crypto.random(32)
   local function digest(text) return crypto.hmac("sha256", key, text) end
   local digests, hashes = read_users(users, digest)

@@ -1,8 +1,8 @@
 -- The class of sessions, `req.session`: a plain table of the program's data, with methods. Part of `web.sessions`
 -- (web/sessions.lua), which creates a session for each request and saves it.
 --
--- Invariant: when the head of the response is sent, the session is saved, and is then read-only, because a change could
--- not reach the client any more.
+-- Invariant: when the head of the response is sent, the session is saved, and is then read-only, because the
+-- client could no longer get a change.
 
 local json = require "lio.json"
 local misuse = require "lio.misuse"
@@ -17,7 +17,7 @@ Session.__name = "lio.session"
 -- the session is new; `is_destroyed`; `needs_id`, whether it must get a new id; `is_saved`.
 local states = setmetatable({}, { __mode = "k" })
 
-local SAVED <const> = "the head of the response has been sent, so the session cannot be changed any more"
+local SAVED <const> = "the head of the response has been sent, so the session can no longer be changed"
 
 local function state_of(session, call)
   local state = states[session]
@@ -44,7 +44,7 @@ function Session:destroy()
 end
 
 -- `session:regenerate()`: gives the session a new id in the store, and the cookie a new value. Call it when a user logs
--- in, so that nobody who knew the id before has the user's session.
+-- in, so that an id that another person has learned before is no longer valid.
 function Session:regenerate()
   check_open(self, "regenerate").needs_id = true
 end
