@@ -79,8 +79,8 @@ function makers.password()
 end
 
 local MODULES <const> = {
-  compress = compress, crypto = crypto, file = file, http = http, json = json, lio = lio, loop = loop, net = net, signal = signal,
-  socket = socket, thread = thread, timer = timer, web = web, folder = folder,
+  compress = compress, crypto = crypto, file = file, http = http, json = json, lio = lio, loop = loop, net = net,
+  signal = signal, socket = socket, thread = thread, timer = timer, web = web, folder = folder,
 }
 
 -- Returns an environment for a call, and a function that closes the objects that were created in this environment.

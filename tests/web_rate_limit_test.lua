@@ -1,5 +1,5 @@
--- `web.rate_limit`: which requests are refused, the fields of the responses, and how clients are distinguished. The clock
--- of the limit is replaced, so no test depends on time.
+-- `web.rate_limit`: which requests are refused, the fields of the responses, and how clients are distinguished. The
+-- clock of the limit is replaced, so no test depends on time.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
