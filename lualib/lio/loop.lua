@@ -177,7 +177,7 @@ local function is_stuck()
   return selector:count() <= signals.watcher_count
     and not signals:has_handlers()
     and timers.queue:next() == nil
-    and not driver:is_resolving()
+    and not driver:is_expecting()
 end
 
 local function deadlock_message()
