@@ -71,15 +71,16 @@ function M.blocks(text)
   local list, open, number = {}, nil, 0
   for line in (text .. "\n"):gmatch "(.-)\n" do
     number = number + 1
-    local fence = line:match "^%s*```(.*)$"
+    local indent, fence = line:match "^(%s*)```(.*)$"
     if fence and open then
       open.text = table.concat(open, "\n") .. "\n"
       list[#list + 1], open = open, nil
     elseif fence then
       local language, info = fence:match "^(%S*)%s*(.-)%s*$"
-      open = { language = language, info = info, line = number + 1 }
+      open = { language = language, info = info, line = number + 1, indent = #indent }
     elseif open then
-      open[#open + 1] = line
+      -- A block in a list is indented with the list.
+      open[#open + 1] = line:sub(open.indent + 1)
     end
   end
   return list
