@@ -39,7 +39,7 @@ VENDORED := --target-dir '$(BIN_TARGET)'$(if $(filter 5.5,$(LUA_VERSION)), --no-
 SHARED := --crate-type cdylib$(if $(filter Linux,$(shell uname -s)), -- -C link-arg=-Wl$(,)-z$(,)nodelete)
 MODULE := --target-dir '$(MODULE_TARGET)' --no-default-features --features $(FEATURE),module
 
-.PHONY: build module rock test suites checked sanitize panics loom test-long bench book install lint tools clean help
+.PHONY: build module rock test suites checked sanitize panics loom test-long bench install lint tools clean help
 
 build: ## the executable: target/release/lio
 	$(CARGO) build --release --bin lio $(VENDORED)
@@ -130,6 +130,7 @@ bench: build module ## runs all benchmarks, or SUITES='http net'; bench/README.m
 	$(CARGO) build --release --examples $(VENDORED)
 	LIO='$(BIN)' EXAMPLES='$(BIN_TARGET)/release/examples' LUA54='$(LUA54)' '$(BIN)' bench/run.lua $(SUITES)
 
+.PHONY: book
 # mdBook is no requirement of the tests: docs/ can be read without it.
 book: ## the documentation as HTML, for which mdBook is needed: build/book/index.html
 	$(LUA54) docs/book.lua build/book-source

@@ -1,4 +1,4 @@
--- Stages the book for mdBook: `lua5.4 docs/book.lua TARGET`, which `make book` runs. The pages of docs link to files of
+-- Prepares the pages of the book for mdBook: `lua5.4 docs/book.lua TARGET`, which `make book` runs. The pages of docs link to files of
 -- other folders, which a browser that reads the book cannot reach. So this program copies docs to TARGET, copies the
 -- linked files into TARGET/files, and changes the links. A linked folder becomes a page that lists its files.
 
@@ -53,9 +53,10 @@ local function resolve(from, path)
   return table.concat(parts, "/")
 end
 
--- Returns the path of a file of the repository in the book.
+-- Returns the path of a file of the repository in the book. The page of a folder is its index.
 local function place_of(path)
-  return path:match "^docs/(.*)$" or FILES .. path
+  local place = path:match "^docs/(.*)$" or FILES .. path
+  return (place:gsub("README%.md$", "index.md"))
 end
 
 -- Returns the link from the book's page `from` to the book's file `to`.
