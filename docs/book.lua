@@ -1,6 +1,7 @@
--- Prepares the pages of the book for mdBook: `lua5.4 docs/book.lua TARGET`, which `make book` runs. The pages of docs link to files of
--- other folders, which a browser that reads the book cannot reach. So this program copies docs to TARGET, copies the
--- linked files into TARGET/files, and changes the links. A linked folder becomes a page that lists its files.
+-- Prepares the pages of the book for mdBook: `lua5.4 docs/book.lua TARGET`, which `make book` runs. The pages of docs
+-- link to files of other folders, which a browser that reads the book cannot reach. So this program copies docs to
+-- TARGET, copies the linked files into TARGET/files, and changes the links. A linked folder becomes a page that lists its
+-- files.
 
 local root = arg[0]:match "^(.*)docs/book%.lua$" or "../"
 package.path = root .. "?.lua;" .. package.path
@@ -17,8 +18,10 @@ local function run(command)
   assert(os.execute(command))
 end
 
-local function read(path)
-  local file <close> = assert(io.open(path, "rb"))
+-- Reads a file of the repository, to which the page `from` links.
+local function read(path, from)
+  local file <close> = io.open(root .. path, "rb")
+  if not file then error(("%s links to %s, which does not exist"):format(from, path), 0) end
   return assert(file:read "a")
 end
 
@@ -55,6 +58,7 @@ end
 
 -- Returns the path of a file of the repository in the book. The page of a folder is its index.
 local function place_of(path)
+  if path == "README.md" then return "index.md" end
   local place = path:match "^docs/(.*)$" or FILES .. path
   return (place:gsub("README%.md$", "index.md"))
 end
@@ -74,7 +78,7 @@ local function copy_folder(path)
     "<meta name=\"viewport\" content=\"width=device-width\"><h1>" .. path .. "</h1><ul>" }
   for _, name in ipairs(list("ls " .. quote(root .. path))) do
     if not is_folder(root .. path .. "/" .. name) then
-      stage(path .. "/" .. name)
+      stage(path .. "/" .. name, path)
       lines[#lines + 1] = ("<li><a href=\"%s\">%s</a></li>"):format(name, name)
     end
   end
@@ -82,18 +86,18 @@ local function copy_folder(path)
   write(target .. "/" .. place_of(path) .. "/index.html", table.concat(lines, "\n"))
 end
 
--- Copies a page, a file or a folder, and all files to which a page links.
-function stage(path)
+-- Copies a page, a file or a folder, and all files to which a page links. `from` is the page that links to it.
+function stage(path, from)
   if staged[path] then return end
   staged[path] = true
   if is_folder(root .. path) then return copy_folder(path) end
-  local text, place = read(root .. path), place_of(path)
+  local text, place = read(path, from), place_of(path)
   if path:find "%.md$" then
     text = markdown.map_links(text, function(address)
       local file, anchor = address:match "^([^#]+)(#?.*)$"
       if not file or address:find "^%a[%w+.-]*:" then return nil end
       local linked = resolve(path, file)
-      stage(linked)
+      stage(linked, path)
       local to = place_of(linked)
       return link(place, is_folder(root .. linked) and to .. "/index.html" or to) .. anchor
     end)
@@ -102,7 +106,7 @@ function stage(path)
 end
 
 run("rm -rf " .. quote(target))
-stage "docs/book.toml"
+stage("docs/book.toml", "docs/book.lua")
 -- The table of contents links to every page of the book.
-stage "docs/SUMMARY.md"
+stage("docs/SUMMARY.md", "docs/book.lua")
 print("staged in " .. target)

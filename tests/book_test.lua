@@ -11,6 +11,7 @@ local PAGES <const> = {
   "README.md", "README.zh.md",
   "docs/why.md", "docs/first-server.md", "docs/first-service.md",
   "docs/errors.md", "docs/logging.md", "docs/shared-state.md", "docs/deployment.md", "docs/tuning.md",
+  "docs/webservice.md",
   "docs/migrate-bee.md", "docs/migrate-ltask.md", "docs/migrate-skynet.md", "docs/migrate-ant.md",
   "docs/migrate-openresty.md", "docs/migrate-luvit.md",
   "docs/zh/why.md", "docs/zh/install.md", "docs/zh/first-server.md", "docs/zh/first-service.md",
@@ -109,6 +110,31 @@ t.test("a suite runs the code of every page", function()
     end
   end
   t.eq(untested, {})
+end)
+
+t.test("make book stages every linked file, and its table of contents lists every staged page", function()
+  local dir = t.tmp() .. "/book"
+  local r = t.run(("lua5.4 %s %s"):format(t.quote(t.root .. "docs/book.lua"), t.quote(dir)))
+  t.eq({ r.err, r.code }, { "", 0 })
+  local function each_link(page, f)
+    local file <close> = assert(io.open(dir .. "/" .. page, "rb"))
+    markdown.map_links(file:read "a", function(target)
+      local path = target:match "^[^#]+"
+      if path and not target:find "^%a[%w+.-]*:" then f(resolve(page, path), target) end
+    end)
+  end
+  local listed, wrong = { ["SUMMARY.md"] = true }, {}
+  each_link("SUMMARY.md", function(path) listed[path] = true end)
+  local pipe <close> = assert(io.popen(("cd %s && find . -name '*.md' -printf '%%P\\n'"):format(t.quote(dir))))
+  for page in pipe:lines() do
+    if not listed[page] then wrong[#wrong + 1] = page .. " is not listed" end
+    each_link(page, function(path, target)
+      if not (path and os.rename(dir .. "/" .. path, dir .. "/" .. path)) then
+        wrong[#wrong + 1] = page .. ": " .. target
+      end
+    end)
+  end
+  t.eq(wrong, {})
 end)
 
 for _, page in ipairs(PAGES) do
