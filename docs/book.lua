@@ -1,7 +1,7 @@
 -- Prepares the pages of the book for mdBook: `lua5.4 docs/book.lua TARGET`, which `make book` runs. The pages of docs
 -- link to files of other folders, which a browser that reads the book cannot reach. So this program copies docs to
--- TARGET, copies the linked files into TARGET/files, and changes the links. A linked folder becomes a page that lists its
--- files.
+-- TARGET, copies the linked files into TARGET/files, and changes the links. A linked folder becomes a page that lists
+-- its files.
 
 local root = arg[0]:match "^(.*)docs/book%.lua$" or "../"
 package.path = root .. "?.lua;" .. package.path
@@ -58,7 +58,8 @@ end
 
 -- Returns the path of a file of the repository in the book. The page of a folder is its index.
 local function place_of(path)
-  if path == "README.md" then return "index.md" end
+  -- mdBook shows the table of contents beside each page, so a link to it leads to the first page.
+  if path == "README.md" or path == "docs/SUMMARY.md" then return "index.md" end
   local place = path:match "^docs/(.*)$" or FILES .. path
   return (place:gsub("README%.md$", "index.md"))
 end
@@ -102,7 +103,7 @@ function stage(path, from)
       return link(place, is_folder(root .. linked) and to .. "/index.html" or to) .. anchor
     end)
   end
-  write(target .. "/" .. place, text)
+  write(target .. "/" .. (path == "docs/SUMMARY.md" and "SUMMARY.md" or place), text)
 end
 
 run("rm -rf " .. quote(target))

@@ -123,13 +123,13 @@ t.test("make book stages every linked file, and its table of contents lists ever
       if path and not target:find "^%a[%w+.-]*:" then f(resolve(page, path), target) end
     end)
   end
-  local listed, wrong = { ["SUMMARY.md"] = true }, {}
+  local listed, wrong = {}, {}
   each_link("SUMMARY.md", function(path) listed[path] = true end)
   local pipe <close> = assert(io.popen(("cd %s && find . -name '*.md' -printf '%%P\\n'"):format(t.quote(dir))))
   for page in pipe:lines() do
-    if not listed[page] then wrong[#wrong + 1] = page .. " is not listed" end
+    if not listed[page] and page ~= "SUMMARY.md" then wrong[#wrong + 1] = page .. " is not listed" end
     each_link(page, function(path, target)
-      if not (path and os.rename(dir .. "/" .. path, dir .. "/" .. path)) then
+      if path == "SUMMARY.md" or not (path and os.rename(dir .. "/" .. path, dir .. "/" .. path)) then
         wrong[#wrong + 1] = page .. ": " .. target
       end
     end)
