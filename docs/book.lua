@@ -108,7 +108,7 @@ end
 
 run("rm -rf " .. quote(target))
 stage("docs/book.toml", "docs/book.lua")
-stage("docs/book.css", "docs/book.toml")
+for _, name in ipairs { "book.css", "book.js" } do stage("docs/" .. name, "docs/book.toml") end
 -- The table of contents links to every page of the book.
 stage("docs/SUMMARY.md", "docs/book.lua")
 print("staged in " .. target)

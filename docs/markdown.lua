@@ -10,12 +10,9 @@ local function each_prose_line(text, f)
   local out, fenced, number = {}, false, 0
   for line in (text:gsub("\n$", "") .. "\n"):gmatch "(.-)\n" do
     number = number + 1
-    if line:find "^%s*```" then
-      fenced = not fenced
-    elseif not fenced then
-      line = f(line, number) or line
-    end
-    out[#out + 1] = line
+    local is_fence = line:find "^%s*```"
+    out[#out + 1] = not is_fence and not fenced and f(line, number) or line
+    if is_fence then fenced = not fenced end
   end
   return table.concat(out, "\n") .. "\n"
 end
