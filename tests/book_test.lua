@@ -114,7 +114,7 @@ end)
 
 t.test("make book stages every linked file, and its table of contents lists every staged page", function()
   local dir = t.tmp() .. "/book"
-  local r = t.run(("lua5.4 %s %s"):format(t.quote(t.root .. "docs/book.lua"), t.quote(dir)))
+  local r = t.run(("%s %s %s"):format(t.lio(), t.quote(t.root .. "docs/book.lua"), t.quote(dir)))
   t.eq({ r.err, r.code }, { "", 0 })
   local function each_link(page, f)
     local file <close> = assert(io.open(dir .. "/" .. page, "rb"))
