@@ -149,22 +149,22 @@ function Page:run_block(block)
   end
 end
 
---- Runs all blocks of a page. Returns the number of blocks in Lua or for the shell.
-function M.run(path)
+--- Runs all blocks of `text`, a page in Markdown. `path` is its name in messages.
+function M.run_text(path, text)
   local page = setmetatable({ path = path, dir = t.tmp(), bin = t.tmp() }, Page)
   os.execute(("ln -s %s %s/lio"):format(t.quote(t.bin()), t.quote(page.bin)))
   t.write(page.bin .. "/.curlrc", "silent\nshow-error\nnoproxy = *\n")
-  local count = 0
   local ok, problem = pcall(function()
-    for _, block in ipairs(markdown.blocks(M.read(path))) do
-      if block.language == "lua" or block.language == "console" then count = count + 1 end
-      page:run_block(block)
-    end
+    for _, block in ipairs(markdown.blocks(text)) do page:run_block(block) end
     page:stop_server()
   end)
   if page.server then page.server:stop "KILL" end
   if not ok then error(problem, 0) end
-  return count
+end
+
+--- Runs all blocks of a page of the repository.
+function M.run(path)
+  M.run_text(path, M.read(path))
 end
 
 return M
