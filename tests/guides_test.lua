@@ -83,7 +83,7 @@ $ curl --compressed -D - -o /dev/null http://127.0.0.1:8080/prelude/long | grep 
 Content-Encoding: …
 ]] },
   { "res:sse()", [[
-$ curl --max-time 3 http://127.0.0.1:8080/events 2>/dev/null | head -n 1
+$ curl --max-time 30 http://127.0.0.1:8080/events 2>/dev/null | head -n 1
 event: tick
 ]] },
   { "res.code == 405", [[
