@@ -130,6 +130,13 @@ bench: build module ## runs all benchmarks, or SUITES='http net'; bench/README.m
 	$(CARGO) build --release --examples $(VENDORED)
 	LIO='$(BIN)' EXAMPLES='$(BIN_TARGET)/release/examples' LUA54='$(LUA54)' '$(BIN)' bench/run.lua $(SUITES)
 
+.PHONY: book
+# mdBook is no requirement of the tests: docs/ can be read without it.
+book: ## the documentation as HTML, for which mdBook is needed: build/book/index.html
+	$(LUA54) docs/book.lua build/book-source
+	mdbook build build/book-source
+	@echo 'built build/book/index.html'
+
 install: build module ## into PREFIX: bin/lio, lib/lua/$(LUA)/lio.so
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)'
 	install -m 755 '$(BIN)' '$(DESTDIR)$(PREFIX)/bin/lio'
