@@ -89,6 +89,7 @@ impl Library for Builtin {
         ("skynet.names", OPEN_COMPILED),
         ("skynet.packed_message", OPEN_COMPILED),
         ("skynet.protocol", OPEN_COMPILED),
+        ("skynet.redirect", OPEN_COMPILED),
         ("skynet.request", OPEN_COMPILED),
         ("skynet.response", OPEN_COMPILED),
         ("skynet.task", OPEN_COMPILED),
