@@ -37,9 +37,8 @@ function M.listen(call, host, port, backlog)
   host, port = M.split(call, host, port)
   local listener, message = net.listen(host, port, backlog and { backlog = backlog } or nil)
   if not listener then return nil, message end
-  local s = pool.add("LISTEN", ("%s:%d"):format(host, port), listener, {})
-  s.host, s.port = listener:address()
-  return s
+  local bound, number = listener:address()
+  return pool.add("LISTEN", ("%s:%d"):format(bound, number), listener, { host = bound, port = number })
 end
 
 -- The loop that accepts: `f(s, address)` runs as a task for each socket.
