@@ -7,7 +7,8 @@
 local frames = require "skynet.frames"
 local socketdriver = require "skynet.socketdriver"
 
-local read_event <const>, frame <const> = socketdriver.unpack, frames.frame
+-- The error about a message that is too long has the name of this local.
+local pack <const>, read_event <const> = frames.frame, socketdriver.unpack
 
 local M = {}
 
@@ -56,7 +57,7 @@ end
 -- has more than 65,535 bytes.
 function M.pack(message, size)
   if type(message) == "userdata" then message = require "skynet.packed_message".take_string(message, size) end
-  local bytes = frame(message)
+  local bytes = pack(message)
   return bytes, #bytes
 end
 

@@ -12,7 +12,8 @@ local open = require "skynet.socket.open"
 local pool = require "skynet.socket.pool"
 local task = require "lio.task"
 
-local sockets <const>, check_id <const>, spawn <const> = pool.sockets, pool.check_id, task.spawn
+local sockets <const>, check_id <const> = pool.sockets, pool.check_id
+local spawn <const>, fork <const> = task.spawn, task.fork
 local protocols <const>, self <const> = message.protocols, ltask.self()
 
 local M = {}
@@ -46,7 +47,7 @@ end
 local function report_closed(s)
   if s.is_reported then return end
   s.is_reported = true
-  spawn(deliver, CLOSE, s.id, 0, "")
+  fork(deliver, CLOSE, s.id, 0, "")
 end
 
 -- The loop that reads. A failure of the connection is an event of its own, and so is the end.
@@ -100,7 +101,7 @@ end
 function M.listen(host, port, backlog)
   local s, problem = open.listen("listen", host, port, backlog)
   if not s then require "lio.misuse".raise("listen: " .. problem) end
-  spawn(deliver, CONNECT, s.id, s.port, s.host)
+  fork(deliver, CONNECT, s.id, s.port, s.host)
   return s.id, s.host, s.port
 end
 
@@ -109,7 +110,7 @@ function M.connect(host, port)
   local s, problem = open.connect("connect", host, port)
   if not s then return nil, problem end
   M.start(s.id)
-  spawn(deliver, CONNECT, s.id, 0, s.name)
+  fork(deliver, CONNECT, s.id, 0, s.name)
   return s.id
 end
 

@@ -103,10 +103,7 @@ pub(crate) struct Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        let mut all = lock(&SOCKETS);
-        if lock(&self.socket).holder == self.holder {
-            all.by_number.remove(&self.number);
-        }
+        self.remove();
     }
 }
 
@@ -163,6 +160,15 @@ impl Holder {
     /// Sets the shared writer of the connection. Without one, all bytes are queued for the owner.
     pub(crate) fn set_writer(&self, number: u64) {
         lock(&self.socket).writer = SharedWriter::find(number);
+    }
+
+    /// Removes the socket, unless it has another holder by now. Its number is free again.
+    pub(crate) fn remove(&self) {
+        let mut all = lock(&SOCKETS);
+        let is_own = all.by_number.get(&self.number).is_some_and(|socket| Arc::ptr_eq(socket, &self.socket));
+        if is_own && lock(&self.socket).holder == self.holder {
+            all.by_number.remove(&self.number);
+        }
     }
 
     /// Refuses further writes. Queued bytes can still be taken.

@@ -52,7 +52,7 @@ function M.open(call, host, port, f)
   if not misuse.is_callable(f) then misuse.argument(call, 1, "function", f) end
   local u, message = net.udp(host, port)
   if not u then return nil, message end
-  local s = pool.add("UDP", ("%s:%s"):format(host or "0.0.0.0", port or 0), u, { on_datagram = f })
+  local s = pool.add("UDP", ("%s:%s"):format(u:address()), u, { on_datagram = f })
   s.send_to = function(address, data)
     local ip, number = unpack("sendto", 2, address)
     task.spawn(u.sendto, u, data, ip, number)

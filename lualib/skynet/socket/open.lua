@@ -72,12 +72,14 @@ end
 
 -- `bind(call, descriptor)`: takes over a descriptor of a connected socket. Returns the socket; or nil and a message.
 function M.bind(call, descriptor)
-  if math.type(descriptor) ~= "integer" then misuse.argument(call, 1, "descriptor", descriptor) end
+  if math.type(descriptor) ~= "integer" and type(descriptor) ~= "userdata" then
+    misuse.argument(call, 1, "descriptor", descriptor)
+  end
   local ok, socket, problem = pcall(require "lio.socket".fd, descriptor)
   if not ok or not socket then return nil, tostring(ok and problem or socket) end
   local c, message = net.wrap(socket)
   if not c then return nil, message end
-  return pool.add("TCP", "descriptor " .. descriptor, c, { is_stream = true })
+  return pool.add("TCP", "descriptor " .. tostring(descriptor), c, { is_stream = true })
 end
 
 -- `set_nodelay(s)`: makes the system send small pieces at once.

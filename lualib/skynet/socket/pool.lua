@@ -136,14 +136,14 @@ end
 local function drop(s)
   M.closing[s.id] = nil
   s.c:close()
-  s.holder = nil
+  s.holder:remove()
 end
 
 -- `shutdown(s)`: closes a socket of this service. Queued bytes are dropped.
 function M.shutdown(s)
   if sockets[s.id] == s then sockets[s.id] = nil end
   s.is_closed = true
-  if s.holder then drop(s) end
+  drop(s)
   if s.on_close then s.on_close() end
 end
 
@@ -173,7 +173,7 @@ end
 
 -- `close_id(id, name)`: closes a socket of any service, by the function `name` ("close" or "shutdown") of this file.
 function M.close_id(id, name)
-  local s = sockets[id]
+  local s = sockets[id] or name == "shutdown" and M.closing[id]
   if s then return M[name](s) end
   local owner = native.owner(id)
   if owner and owner ~= self then send(owner, REQUEST, name, id) end
@@ -209,7 +209,7 @@ end
 
 for _, name in ipairs { "close", "shutdown" } do
   request[name] = function(id)
-    if sockets[id] then M[name](sockets[id]) end
+    if native.owner(id) == self then M.close_id(id, name) end
   end
 end
 

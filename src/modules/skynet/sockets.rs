@@ -9,7 +9,7 @@ use std::io::IoSlice;
 
 impl Object for Holder {
     const NAME: &'static str = "skynet.socket";
-    const METHODS: FunctionTable = functions! { number: NUMBER, set_writer, take, end: END };
+    const METHODS: FunctionTable = functions! { number: NUMBER, set_writer, take, end: END, remove: REMOVE };
 }
 
 /// `h:number()`: returns the number of the socket.
@@ -17,6 +17,9 @@ const NUMBER: Function = Function::method(|holder: &Holder| i64::from(holder.num
 
 /// `h:end()`: refuses further writes.
 const END: Function = Function::method(|holder: &Holder| holder.end());
+
+/// `h:remove()`: removes the socket.
+const REMOVE: Function = Function::method(|holder: &Holder| holder.remove());
 
 results! {
     enum Write {

@@ -119,6 +119,16 @@ fn only_the_last_holder_removes_a_socket() {
 }
 
 #[test]
+fn a_removed_socket_has_no_number() {
+    let (first, second) = (holder(1), holder(2));
+    first.remove();
+    assert_eq!((owner(first.number()), owner(second.number())), (None, Some(2)));
+    first.remove();
+    drop(first);
+    assert_eq!(owner(second.number()), Some(2));
+}
+
+#[test]
 fn an_ended_socket_accepts_nothing_and_keeps_its_queue() {
     let holder = holder(1);
     put(holder.number(), b"queued");
