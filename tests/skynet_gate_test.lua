@@ -296,4 +296,129 @@ test("a redirected message without a handler goes to the handler of unknown requ
   out = { "6\t5\ttext\t4\tclient" },
 })
 
+-- Login and messages ---------------------------------------------------------------------------------
+
+local login <const> = [[
+  local login = require "snax.loginserver"
+  local servers = {}
+  local conf = { host = "127.0.0.1", port = PORT, instance = 2 }
+  function conf.auth_handler(token)
+    local user, server, password = token:match "(.+)@(.+):(.+)"
+    assert(password == "right", "the password is wrong")
+    return server, user
+  end
+  function conf.login_handler(server, uid, secret)
+    local gate = assert(servers[server], "there is no such server")
+    return skynet.call(gate, "lua", "login", uid, secret)
+  end
+  local CMD = {}
+  function CMD.register_gate(server, gate) servers[server] = gate end
+  function conf.command_handler(name, ...) return CMD[name](...) end
+  login(conf)
+]]
+
+local game <const> = [[
+  local msgserver = require "snax.msgserver"
+  local server = {}
+  function server.register_handler(source, name)
+    skynet.call(".login", "lua", "register_gate", name, skynet.self())
+    server.name = name
+  end
+  function server.login_handler(uid, secret)
+    msgserver.login(msgserver.username(uid, 1, server.name), secret)
+    return 1
+  end
+  function server.logout_handler(uid) msgserver.logout(msgserver.username(uid, 1, server.name)) end
+  local count = 0
+  function server.request_handler(username, message)
+    count = count + 1
+    if message == "fail" then error("failed", 0) end
+    return count .. ":" .. msgserver.userid(username) .. ":" .. message
+  end
+  function server.auth_handler(username) say("auth", (msgserver.userid(username)), msgserver.ip(username) ~= nil) end
+  function server.disconnect_handler(username) say("left", (msgserver.userid(username))) end
+  msgserver.start(server)
+]]
+
+-- The side of the client: `log_in(port, token, wrong)` returns the answer and the secret; `enter(port, text, secret)`
+-- connects to the game server, and returns the answer, a function for requests, and the socket.
+local player <const> = [[
+  local crypt = require "skynet.crypt"
+  local function log_in(port, token, wrong)
+    local id = assert(socket.open("127.0.0.1", port))
+    local function send(bytes) socket.write(id, crypt.base64encode(bytes) .. "\n") end
+    local function receive() return crypt.base64decode((assert(socket.readline(id)))) end
+    local challenge, key = receive(), crypt.randomkey()
+    send(crypt.dhexchange(key))
+    local secret = crypt.dhsecret(receive(), key)
+    send(wrong and "12345678" or crypt.hmac64(challenge, secret))
+    if not wrong then send(crypt.desencode(secret, token)) end
+    local line = socket.readline(id)
+    return line, secret, socket.readall(id)
+  end
+  local function enter(port, text, secret)
+    local id, write, read = client(port)
+    write(text .. ":" .. crypt.base64encode(crypt.hmac_hash(secret, text)))
+    return read(), function(session, message)
+      write(message .. string.pack(">I4", session))
+      local answer = read()
+      return answer:sub(1, -6), answer:byte(-5), (string.unpack(">I4", answer, -4))
+    end, id
+  end
+]]
+
+local function free_port()
+  local socket = require "lio.socket".create "tcp"
+  socket:bind("127.0.0.1", 0)
+  local _, port = socket:info "socket":value()
+  socket:close()
+  return port
+end
+
+local port <const> = free_port()
+
+test("a client logs in, enters the game server, and gets its answers again after a new connection", {
+  services = { login = login:gsub("PORT", port), game = game },
+  main = ("local PORT <const> = %d\n"):format(port) .. player .. [[
+    skynet.newservice "login"
+    local gate = skynet.newservice "game"
+    local conf = { address = "127.0.0.1", port = 0, servername = "one" }
+    skynet.call(gate, "lua", "open", conf)
+    local game_port
+    for _, one in ipairs(socket.netstat()) do
+      local number = tonumber(one.name:match "%d+$")
+      if one.type == "LISTEN" and number ~= PORT then game_port = number end
+    end
+    say((log_in(PORT, "ann@one:wrong")))
+    say((log_in(PORT, "ann@two:right")))
+    say((log_in(PORT, "ann@one:right", true)))
+    local line, secret = log_in(PORT, "ann@one:right")
+    say(line)
+    local name = crypt.base64encode "ann" .. "@" .. crypt.base64encode "one" .. "#" .. crypt.base64encode "1"
+    say((enter(game_port, "nobody:1", secret)))
+    say((enter(game_port, name .. ":1", "8 bytes!")))
+    local answer, request, id = enter(game_port, name .. ":1", secret)
+    say(answer)
+    say(request(7, "hello"))
+    say("failed", request(8, "fail"))
+    socket.close(id)
+    skynet.sleep(5)
+    say((enter(game_port, name .. ":1", secret)))
+    answer, request, id = enter(game_port, name .. ":2", secret)
+    say(answer)
+    say(request(7, "hello"))
+    say(request(7, "hello"))
+    skynet.call(gate, "lua", "logout", "ann")
+    say(socket.read(id))
+    skynet.sleep(5)
+  ]],
+  out = function(lines)
+    t.eq(lines, {
+      "401 Unauthorized", "403 Forbidden", "400 Bad Request", "200 MQ==", "404 User Not Found", "401 Unauthorized", "auth\tann\ttrue", "200 OK",
+      "1:ann:hello\t1\t7", "failed\t\t0\t8", "left\tann", "403 Index Expired", "auth\tann\ttrue", "200 OK",
+      "1:ann:hello\t1\t7", "3:ann:hello\t1\t7", "false\t",
+    })
+  end,
+})
+
 t.finish()
