@@ -5,11 +5,16 @@ local ltask = require "ltask"
 
 local M = {}
 
-local owner = package.loaded["lio.loop.owner"]
-local owns_loop <const> = owner and (owner.is_service or owner.is_running)
+-- Returns whether `lio.net` works in this service: with I/O threads in every service, otherwise only in a service that
+-- owns a loop.
+local function works_here()
+  local owner = package.loaded["lio.loop.owner"]
+  return owner and (owner.is_service or owner.is_running) or pcall(require, "lio.loop.service")
+end
+local is_local <const> = works_here()
 
 -- The calls of `lio.net` for this service.
-local net = owns_loop and require "lio.net" or require "lio.net.remote"()
+local net = is_local and require "lio.net" or require "lio.net.remote"()
 M.net = net
 
 -- The first argument of connections that `transfer` moves for this file.
@@ -45,7 +50,7 @@ function M.receive(number, how, handle, io)
   return c
 end
 
-if owns_loop then
+if is_local then
   net.on_transfer(function(c, tag, number)
     if tag ~= TAG then return c:close() end
     local token = arrivals[number]
