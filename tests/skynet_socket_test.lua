@@ -4,8 +4,8 @@
 local kit = require "tests.kit.ltask_system"
 local skynet_kit = require "tests.kit.skynet_system"
 
--- One line of source: `socket`, and `listen(f)`, which starts a listener, runs `f(fd, address)` for each connection, and
--- returns the port.
+-- One line of source: `socket`, and `listen(f)`, which starts a listener, runs `f(fd, address)` for each connection,
+-- and returns the port and the id.
 local use <const> = ([[
   local socket = require 'skynet.socket'
   local function listen(f)

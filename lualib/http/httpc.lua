@@ -1,4 +1,4 @@
--- `require "http.httpc"`: requests to HTTP servers, each on a connection of its own. Used by programs that were written
+-- `require "http.httpc"`: requests to HTTP servers, each on a separate connection. Used by programs that were written
 -- for skynet; `lio.http.client` is the client of lio.
 
 local internal = require "http.internal"

@@ -1,5 +1,5 @@
--- The format of HTTP/1 messages, for http.httpd and http.httpc: heads, bodies with a length, bodies in chunks. A message
--- is read by a function `read(size)`, which raises if the connection has ended; see http.sockethelper.
+-- The format of HTTP/1 messages, for http.httpd and http.httpc: heads, bodies with a length, bodies in chunks. A
+-- message is read by a function `read(size)`, which raises if the connection has ended; see http.sockethelper.
 
 local M = {}
 

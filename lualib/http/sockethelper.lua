@@ -1,5 +1,5 @@
--- `require "http.sockethelper"`: the functions of a socket that `http.httpd` and `http.httpc` use. Used by programs that
--- were written for skynet.
+-- `require "http.sockethelper"`: the functions of a socket that `http.httpd` and `http.httpc` use. Used by programs
+-- that were written for skynet.
 
 local ltask = require "ltask"
 local socket = require "skynet.socket"
@@ -47,14 +47,14 @@ function M.writefunc(id)
   return function(data) checked(socket.write(id, data)) end
 end
 
--- Connects, in a task of its own, for the coroutine that waits on `token`.
+-- Connects, in a separate task, for the coroutine that waits on `token`.
 local function connect_for(token, host, port)
   local id = socket.open(host, port)
   if not ltask.wakeup(token, id or false) and id then socket.close(id) end
 end
 
--- `connect(host, port[, centiseconds])`: connects, and returns the socket. Raises `socket_error` on failure, or when the
--- time has passed.
+-- `connect(host, port[, centiseconds])`: connects, and returns the socket. Raises `socket_error` on failure, or when
+-- the time has passed.
 function M.connect(host, port, timeout)
   if not timeout then return checked(socket.open(host, port)) end
   local token = {}

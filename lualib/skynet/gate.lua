@@ -1,5 +1,5 @@
--- The service `gate` of skynet, which `skynet.newservice "gate"` creates: accepts connections, reports their events to a
--- watchdog, and forwards their messages to agents.
+-- The service `gate` of skynet, which `skynet.newservice "gate"` creates: accepts connections, reports their events to
+-- a watchdog, and forwards their messages to agents.
 
 local gateserver = require "snax.gateserver"
 local redirect <const> = require "skynet".redirect

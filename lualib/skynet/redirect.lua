@@ -17,8 +17,9 @@ local M = {}
 -- The name of the requests that carry such messages.
 local REQUEST <const> = "skynet.redirect"
 
--- `redirect(addr, source, protocol, session, msg[, sz])`: sends a message, which it takes over, in the name of `source`:
--- the handler gets that session and that source. `msg` is a string, or a result of `pack`. Returns the same as `send`.
+-- `redirect(addr, source, protocol, session, msg[, sz])`: sends a message, which it takes over, in the name of
+-- `source`: the handler gets that session and that source. `msg` is a string, or a result of `pack`. Returns the same
+-- as `send`.
 function M.redirect(addr, source, typename, session, msg, sz)
   local p = message.protocol(typename, "redirect")
   local to, problem = message.find(addr)

@@ -47,14 +47,15 @@ function M.stdin()
   return M.bind(0)
 end
 
--- `start(id[, f])`: begins to use a socket. For a listener, `f(id, address)` runs as a task for each connection. A
+-- `start(id[, f])`: starts using a socket. For a listener, `f(id, address)` runs as a task for each connection. A
 -- connection that another service has accepted moves to this service. Returns the id; or nil and a message.
 function M.start(id, f)
   check_id("start", id)
-  local s, message = sockets[id], nil
+  local s = sockets[id]
   if not s then
-    s, message = pool.take(id)
-    if not s then return nil, message end
+    local taken, message = pool.take(id)
+    if not taken then return nil, message end
+    s = taken
   end
   if f and not s.is_stream and not s.is_started then
     if not misuse.is_callable(f) then misuse.argument("start", 2, "function", f) end

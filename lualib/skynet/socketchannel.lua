@@ -40,8 +40,8 @@ local function check(options)
 end
 
 -- `channel{ host=, port=, … }`: returns a channel. `response(sock)` makes it a channel with sessions: it reads a
--- response, and returns the session, whether the request has succeeded, and the data, or the error. `auth(channel)` runs
--- after each connect, and may use the channel. `backup` lists further addresses: hosts, or tables with `host` and
+-- response, and returns the session, whether the request has succeeded, and the data, or the error. `auth(channel)`
+-- runs after each connect, and may use the channel. `backup` lists further addresses: hosts, or tables with `host` and
 -- `port`. `nodelay`: see `socketdriver.nodelay`. `overload(is_overloaded)` runs when a MiB or more is waiting to be
 -- sent, and when all is sent.
 function M.channel(options)
@@ -86,9 +86,9 @@ end
 
 -- `c:request(request, response[, padding])`: sends a request, and returns its response. `response` is the request's
 -- session, or, for a channel without sessions, a function that reads the response: it gets an object with `read(size)`
--- and `readline(separator)`, and returns whether the request has succeeded, and the data, or the error. If `response` is
--- nil, only sends. `padding` is a list of strings that are sent after the request. Raises the error of the response, or
--- `socketchannel.error` if the connection has ended.
+-- and `readline(separator)`, and returns whether the request has succeeded, and the data, or the error. If `response`
+-- is nil, only sends. `padding` is a list of strings that are sent after the request. Raises the error of the response,
+-- or `socketchannel.error` if the connection has ended.
 function Channel:request(request, response, padding)
   connecting.connect(self, true)
   local sock = self.sock

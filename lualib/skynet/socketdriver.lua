@@ -1,7 +1,7 @@
 -- `require "skynet.socketdriver"`: sockets whose events are messages of the protocol "socket", which the program
 -- registers with `id = skynet.PTYPE_SOCKET`, as gate servers do. Used by programs and by snax.gateserver.
 --
--- An event is passed to the protocol's `unpack` and `dispatch`, in a task of its own. While `unpack` runs, `event` has
+-- An event is passed to the protocol's `unpack` and `dispatch`, in a separate task. While `unpack` runs, `event` has
 -- the values that `M.unpack` returns.
 
 local datagrams = require "skynet.socket.datagrams"
@@ -50,7 +50,7 @@ local function report_closed(s)
   fork(deliver, CLOSE, s.id, 0, "")
 end
 
--- The loop that reads. A failure of the connection is an event of its own, and so is the end.
+-- The loop that reads. A failure of the connection is a separate event, and so is the end.
 local function read(s)
   local c <const>, of <const> = s.c, s.id
   local data, problem, _, code = c:recv()
@@ -78,14 +78,15 @@ local function prepare(s)
   s.on_warning = function(of, kibibytes) deliver(WARNING, of, kibibytes, "") end
 end
 
--- `start(id)`: begins to read from a connection, or to accept from a listener. A connection that another service has
+-- `start(id)`: starts reading from a connection, or to accept from a listener. A connection that another service has
 -- accepted moves to this service.
 function M.start(of)
   check_id("start", of)
-  local s, problem = sockets[of], nil
+  local s = sockets[of]
   if not s then
-    s, problem = pool.take(of)
-    if not s then return spawn(deliver, ERROR, of, 0, problem) end
+    local taken, problem = pool.take(of)
+    if not taken then return spawn(deliver, ERROR, of, 0, problem) end
+    s = taken
   end
   if s.is_started then return end
   s.is_started = true
@@ -123,8 +124,8 @@ function M.bind(descriptor)
   return s.id
 end
 
--- `send(id, data[, size])`, `lsend(id, data[, size])`: write to a socket of any service, without waiting. Return whether
--- there is such a socket.
+-- `send(id, data[, size])`, `lsend(id, data[, size])`: write to a socket of any service, without waiting. Return
+-- whether there is such a socket.
 M.send, M.lsend = pool.write, pool.lwrite
 
 -- `close(id)`: closes a socket of any service, after the bytes that were written are sent.

@@ -17,7 +17,7 @@ local handler -- the argument of `start`
 -- The accepted sockets: true while messages are passed to the handler, false when the peer has closed the connection.
 local connection = {}
 
--- `openclient(fd)`: begins to receive from a connection, for which the handler `connect` was called.
+-- `openclient(fd)`: starts receiving from a connection, for which the handler `connect` was called.
 function M.openclient(fd)
   if connection[fd] then socketdriver.start(fd) end
 end
@@ -129,8 +129,8 @@ local function init()
 end
 
 -- `start(handler)`: makes this service a gate. The functions of the handler: `connect(fd, address)`, `message(fd,
--- message, size)`, and if they are needed `disconnect(fd)`, `error(fd, problem)`, `warning(fd, kibibytes)`, `open(source,
--- conf)` and `command(command, source, …)`, which answers the other commands.
+-- message, size)`, and if they are needed `disconnect(fd)`, `error(fd, problem)`, `warning(fd, kibibytes)`,
+-- `open(source, conf)` and `command(command, source, …)`, which answers the other commands.
 function M.start(given)
   check(given)
   handler = given

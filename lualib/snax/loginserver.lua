@@ -1,5 +1,5 @@
--- `require "snax.loginserver"`: a server for logins. Clients and server agree on a secret, and the program decides which
--- game server a client may use. Used by login services.
+-- `require "snax.loginserver"`: a server for logins. Clients and server agree on a secret, and the program decides
+-- which game server a client may use. Used by login services.
 --
 -- The protocol has lines of Base64: a challenge for the client; the client's public number; the server's public number;
 -- the client's answer to the challenge, with the secret of both; the token, encrypted with the secret. The answer is
@@ -88,7 +88,7 @@ local logging_in = {} -- the users whose login is being handled
 local function log_in(conf, server, uid, secret)
   if not conf.multilogin then
     if logging_in[uid] then
-      return "406 Not Acceptable\n", ("the user %s is logging in already"):format(tostring(uid))
+      return "406 Not Acceptable\n", ("the user %s is already logging in"):format(tostring(uid))
     end
     logging_in[uid] = true
   end
@@ -116,7 +116,7 @@ end
 local function launch_master(conf)
   local slaves, balance = {}, 1
   skynet.dispatch("lua", function(_, _, command, ...) skynet.retpack(conf.command_handler(command, ...)) end)
-  for i = 1, conf.instance or SLAVES do slaves[i] = skynet.newservice(SERVICE_NAME) end
+  for i = 1, conf.instance or SLAVES do slaves[i] = skynet.newservice(_G.SERVICE_NAME) end
   local host = conf.host or "0.0.0.0"
   local id, bound, port = socket.listen(host, conf.port)
   skynet.error(("login server listen at : %s %d"):format(bound, port))
@@ -136,8 +136,8 @@ end
 
 -- `login(conf)`: makes this service a login server. `conf.host` and `conf.port` are the address, `conf.name` the name
 -- that the master registers (".login" by default), `conf.instance` the number of slaves, `conf.multilogin` allows
--- several logins of a user at a time. `auth_handler(token)` returns the server and the user, `login_handler(server, user,
--- secret)` what the client gets; both raise to refuse. `command_handler(command, …)` answers other services.
+-- several logins of a user at a time. `auth_handler(token)` returns the server and the user, `login_handler(server,
+-- user, secret)` what the client gets; both raise to refuse. `command_handler(command, …)` answers other services.
 return function(conf)
   check_conf(conf)
   local name = "." .. (conf.name or "login")

@@ -22,7 +22,7 @@ local KEPT <const> = 128
 
 local users = {} -- by name: { secret, version, index, username, fd, ip, responses }
 local connections = {} -- by socket: a user
-local handshakes = {} -- by socket: the address of a client that has not proved who it is
+local handshakes = {} -- by socket: the address of a client without a proof of its name
 
 -- `userid(username)`: returns the user, the id of the login, and the server of a name.
 function M.userid(username)
@@ -58,7 +58,7 @@ end
 
 -- The first message ----------------------------------------------------------------------------
 
--- Checks the first message of a connection. Returns the answer, and the user if the client has proved who it is.
+-- Checks the first message of a connection. Returns the answer, and the user if the proof is valid.
 local function authenticate(text)
   local username, index, code = text:match "([^:]*):([^:]*):([^:]*)"
   local user = users[username]
@@ -162,7 +162,7 @@ end
 -- `start(handler)`: makes this service a gate. The functions of the handler: `request_handler(username, message)`
 -- returns the answer; `login_handler(uid, secret, …)` answers the command "login" of the login server, `logout_handler`
 -- "logout", `kick_handler` "kick"; and if they are needed `register_handler(source, servername)`, which runs when the
--- gate opens, `auth_handler(username, fd)`, which runs when a client has proved who it is, and
+-- gate opens, `auth_handler(username, fd)`, which runs when the proof of a client is valid, and
 -- `disconnect_handler(username)`.
 function M.start(handler)
   if type(handler) ~= "table" then require "lio.misuse".argument("start", 1, "table", handler) end

@@ -157,7 +157,7 @@ pub(crate) fn des_decode(key: Eight, text: &[u8], padding: Padding) -> Option<Ve
     Some(bytes)
 }
 
-/// Returns the bytes that a text of hexadecimal digits, in either case, stands for.
+/// Returns the bytes that a text of hexadecimal digits, in either case, encodes.
 pub(crate) fn hex_decode(text: &[u8]) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let (pairs, rest) = text.as_chunks::<2>();
@@ -239,7 +239,10 @@ mod tests {
         let (to_a, to_b) = (exchange(b).unwrap(), exchange(a).unwrap());
         assert_eq!(secret(to_a, a), secret(to_b, b));
         assert_eq!(exchange(1_u64.to_le_bytes()), Some(5_u64.to_le_bytes()));
-        assert_eq!(exchange(28_u64.to_le_bytes()), Some((5_u128.pow(28) % u128::from(PRIME)) as u64).map(u64::to_le_bytes));
+        assert_eq!(
+            exchange(28_u64.to_le_bytes()),
+            Some((5_u128.pow(28) % u128::from(PRIME)) as u64).map(u64::to_le_bytes)
+        );
         assert_eq!(exchange([0; 8]), None);
         assert_eq!(secret([0; 8], a), None);
     }

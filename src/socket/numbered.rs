@@ -30,16 +30,16 @@ pub(crate) enum Priority {
 /// The result of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Written {
-    /// There is no such socket, or it can send nothing any more.
+    /// There is no such socket, or it can no longer send.
     Missing,
     /// The system has accepted all bytes.
     Sent,
-    /// Bytes are queued. `is_first`: the owner must be told to send them. `warning`: the number of queued bytes, if the
-    /// owner is to be warned.
+    /// Bytes are queued. `is_first`: the owner must be notified to send them. `warning`: the number of queued bytes, if the
+    /// owner must be warned.
     Queued { owner: u32, is_first: bool, warning: Option<usize> },
 }
 
-/// What [`Holder::take`] returns.
+/// The result of [`Holder::take`].
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Taken {
     /// Bytes to send.
@@ -140,7 +140,7 @@ impl Holder {
         Holder { number, holder, socket }
     }
 
-    /// Makes the service `owner` the owner of a socket. The previous holder has no right any more.
+    /// Makes the service `owner` the owner of a socket. The previous holder no longer has a right.
     pub(crate) fn adopt(number: u32, owner: u32) -> Option<Holder> {
         let mut all = lock(&SOCKETS);
         let socket = all.by_number.get(&number)?.clone();

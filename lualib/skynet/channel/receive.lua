@@ -1,10 +1,10 @@
--- The responses of a socketchannel: a task reads from the connection, and wakes the coroutines that wait for a response.
--- Part of skynet.socketchannel.
+-- The responses of a socketchannel: a task reads from the connection, and wakes the coroutines that wait for a
+-- response. Part of skynet.socketchannel.
 --
--- A connection is a table, the *sock*: `id` and `[1]` (the socket), `is_over`, and the waits for responses: `by_session`, which
--- maps a session to a wait, or the queue `waits` from `first` to `last`. A wait has `response`, and `parts` while its
--- response has only arrived in part; `finish` sets `is_done`, `ok` and `data`. Invariant: when a connection ends, each
--- of its waits ends.
+-- A connection is a table, the *sock*: `id` and `[1]` (the socket), `is_over`, and the waits for responses:
+-- `by_session`, which maps a session to a wait, or the queue `waits` from `first` to `last`. A wait has `response`, and
+-- `parts` while its response has only arrived in part; `finish` sets `is_done`, `ok` and `data`. Invariant: when a
+-- connection ends, each of its waits ends.
 
 local ltask = require "ltask"
 local pool_log <const> = require("skynet.socket.pool").log
@@ -131,12 +131,13 @@ end
 -- `open(id, response)`: returns the connection for a socket. `response` is the function of a channel with sessions, or
 -- nil.
 function M.open(id, response)
-  local sock = setmetatable({ id, id = id, response = response, by_session = {}, waits = {}, first = 1, last = 0 }, Sock)
+  local sock = { id, id = id, response = response, by_session = {}, waits = {}, first = 1, last = 0 }
+  setmetatable(sock, Sock)
   socket.onclose(id, function() M.close(sock) end)
   return sock
 end
 
--- `start(sock)`: begins to receive.
+-- `start(sock)`: starts receiving.
 function M.start(sock)
   task.spawn(receive, sock)
 end

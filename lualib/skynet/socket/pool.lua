@@ -1,9 +1,9 @@
 -- The sockets of a service by their ids, which are valid in the whole process: any service may write to a socket, close
 -- it, and take it over with `start`. Used by skynet.socket and skynet.socketdriver.
 --
--- A socket is a table: `id`, `holder` (an object of `skynet.sockets`, which keeps the id), `c` (its connection, listener
--- or datagram socket of `lio.net`), `is_started`, `is_closed`. Invariants: a socket is in the pool of its owner only;
--- only `send_queued` of the owner calls `c:send`, so bytes keep their order.
+-- A socket is a table: `id`, `holder` (an object of `skynet.sockets`, which keeps the id), `c` (its connection,
+-- listener or datagram socket of `lio.net`), `is_started`, `is_closed`. Invariants: a socket is in the pool of its
+-- owner only; only `send_queued` of the owner calls `c:send`, so bytes keep their order.
 
 local core = require "ltask.core"
 local ltask = require "ltask"
@@ -56,7 +56,7 @@ end
 
 -- Sending ------------------------------------------------------------------------------------
 
--- Sends the queued bytes of a socket, and closes the socket afterwards if it is to be closed. If a send fails, the
+-- Sends the queued bytes of a socket, and closes the socket afterwards if it must be closed. If a send fails, the
 -- bytes are dropped.
 local function send_queued(s)
   local holder <const>, c <const> = s.holder, s.c
@@ -123,8 +123,8 @@ local function open_writer(s)
   if number then s.holder:set_writer(number) end
 end
 
--- `add(kind, name, c, s)`: adds a socket to the pool. `kind` and `name` are shown by `netstat`. `s` has the other fields
--- of the socket. Returns the socket.
+-- `add(kind, name, c, s)`: adds a socket to the pool. `kind` and `name` are shown by `netstat`. `s` has the other
+-- fields of the socket. Returns the socket.
 function M.add(kind, name, c, s)
   s.holder = native.hold(self, kind, name)
   s.id, s.c, s.name = s.holder:number(), c, name
@@ -160,7 +160,8 @@ function M.close(s)
   if s.on_close then s.on_close() end
 end
 
--- `send_to(id, address, data)`: sends a datagram through a socket of any service. Returns whether there is such a socket.
+-- `send_to(id, address, data)`: sends a datagram through a socket of any service. Returns whether there is such a
+-- socket.
 function M.send_to(id, address, data)
   local owner = native.owner(id)
   if owner == self then

@@ -24,7 +24,7 @@ const REMOVE: Function = Function::method(|holder: &Holder| holder.remove());
 results! {
     enum Write {
         Sent(bool),
-        /// True, the owner, whether the owner must be told to send, and the number of queued KiB for a warning.
+        /// True, the owner, whether the owner must be notified, and the number of queued KiB for a warning.
         Queued((bool, i64, bool, Option<i64>)),
     }
 }
@@ -58,8 +58,8 @@ fn owner(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
 }
 
 /// `sockets.write(number, data, is_low)`: writes a string. Returns true if the system has accepted it; false if there is
-/// no such socket. If bytes are queued, returns true, the owner, whether the owner must be told to send them, and, if it
-/// is to be warned, how many KiB are queued.
+/// no such socket. If bytes are queued, returns true, the owner, whether the owner must be notified them, and, if it
+/// must be warned, how many KiB are queued.
 fn write(call: &mut Call<'_>) -> Result<Write, Fault> {
     let priority = if call.is_true(3) { Priority::Low } else { Priority::High };
     let written = numbered::write(number(call, 1, "socket")?, &[IoSlice::new(call.bytes(2)?)], priority);
