@@ -85,8 +85,8 @@ end
 
 -- The functions that raise outside of a service.
 local FOR_SERVICES <const> = "self error dispatch call send ret retpack ignoreret context response rawcall rawsend"
-  .. " redirect exit sleep yield timeout kill abort newservice uniqueservice queryservice localname name register getenv"
-  .. " setenv stat mqlen endless memlimit term"
+  .. " redirect exit sleep yield timeout kill abort newservice uniqueservice queryservice localname name register"
+  .. " getenv setenv stat mqlen endless memlimit term"
 
 if not ltask.call then
   for name in FOR_SERVICES:gmatch "%S+" do

@@ -1,5 +1,5 @@
 ---@meta skynet
--- One file, because it defines one table.
+-- More than 400 lines: one file, because it defines one table.
 -- Definitions of `skynet` for the Lua language server. docs/build.lua generates docs/api/skynet.md from them.
 
 ---The skynet compatibility API on the bundled scheduler. docs/skynet.md is the manual and lists the differences from

@@ -1,5 +1,5 @@
--- How a socketchannel connects: to its host, then to its further addresses, again after a while if it must continue, and
--- with the program's authentication. Part of skynet.socketchannel.
+-- How a socketchannel connects: to its host, then to its further addresses, again after a while if it must continue,
+-- and with the program's authentication. Part of skynet.socketchannel.
 --
 -- Invariant: one coroutine of the channel connects at a time; the others wait in `channel.waiting`.
 
