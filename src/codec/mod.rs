@@ -19,6 +19,8 @@
 //! | [`cookie`] | `Cookie` fields | 6265 section 5.4 |
 //! | [`decoded_pairs`] | names and values of queries, forms and routes, decoded | |
 //! | [`crypto`] | digests, encryption, password hashes, hexadecimal and base64 | |
+//! | [`frames`] | messages with a length before them, as skynet's gate frames them | |
+//! | [`skynet_crypt`] | the functions of skynet's module `crypt` | |
 //! | [`uri`] | percent-encoding, query strings, path normalisation | 3986 sections 2, 6.2.2 |
 
 #![forbid(unsafe_code)]
@@ -30,12 +32,14 @@ pub(crate) mod cookie;
 pub(crate) mod crypto;
 pub(crate) mod date;
 pub(crate) mod decoded_pairs;
+pub(crate) mod frames;
 pub(crate) mod http1;
 pub(crate) mod json;
 pub(crate) mod media_type;
 pub(crate) mod multipart;
 pub(crate) mod pack;
 pub(crate) mod range;
+pub(crate) mod skynet_crypt;
 pub(crate) mod uri;
 
 /// Creates a table of 256 booleans: `true` for each byte that meets the condition.

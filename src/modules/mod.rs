@@ -18,6 +18,7 @@ pub(crate) mod resolver;
 pub(crate) mod selector;
 pub(crate) mod shared_writer;
 pub(crate) mod signal;
+pub(crate) mod skynet;
 pub(crate) mod socket;
 pub(crate) mod stream;
 pub(crate) mod supervisor;
@@ -59,6 +60,10 @@ impl Library for Builtin {
         ("ltask.core", ltask::core::OPEN),
         ("ltask.exclusive", ltask::exclusive::OPEN),
         ("ltask.root", ltask::root::OPEN),
+        ("md5", skynet::md5::OPEN),
+        ("skynet.crypt.core", skynet::crypt::OPEN),
+        ("skynet.frames", skynet::frames::OPEN),
+        ("skynet.sockets", skynet::sockets::OPEN),
     ];
     const SERVICES: &'static [(&'static str, Function)] = &[
         ("ltask", ltask::OPEN),
@@ -87,6 +92,7 @@ impl Library for Builtin {
         ("skynet.names", OPEN_COMPILED),
         ("skynet.packed_message", OPEN_COMPILED),
         ("skynet.protocol", OPEN_COMPILED),
+        ("skynet.redirect", OPEN_COMPILED),
         ("skynet.request", OPEN_COMPILED),
         ("skynet.response", OPEN_COMPILED),
         ("skynet.task", OPEN_COMPILED),
