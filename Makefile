@@ -192,7 +192,7 @@ endif
 	$(CARGO) deb --no-build --strip $(if $(MAINTAINER),--maintainer '$(MAINTAINER)')
 
 definitions: ## checks lualib/meta, the examples and the code of the guides with emmylua_check
-	sh tests/definitions.sh
+	$(LUA54) tests/definitions.lua
 
 clean: ## remove all built files
 	$(CARGO) clean --target-dir '$(TARGET)'

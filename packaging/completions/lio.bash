@@ -16,21 +16,22 @@ _lio() {
   done
 
   case $word:$previous in
-    :-e | serve:--addr | serve:--port | serve:--workers | test:--filter | test:--jobs) return ;;
+    :-e | serve:--addr | serve:--port | serve:--workers | test:--filter | test:--jobs | test:--seconds | check:--globals) return ;;
     test:--junit) mapfile -t COMPREPLY < <(compgen -f -- "$current") && return ;;
     new:new) mapfile -t COMPREPLY < <(compgen -W "app service game" -- "$current") && return ;;
   esac
   case $word:$current in
-    :-*) words="- -- -e --service --watch -v --version -h --help" ;;
+    :-*) words="- -- -e -i --service --watch -v --version -h --help" ;;
     serve:-*) words="--addr --port --workers --list --hidden --log -h --help" ;;
-    test:-*) words="--filter --watch --tap --junit --jobs -h --help" ;;
-    new:-* | check:-*) words="-h --help" ;;
+    test:-*) words="--filter --jobs --seconds --verbose --tap --junit --watch -h --help" ;;
+    new:-*) words="-h --help" ;;
+    check:-*) words="--globals -h --help" ;;
     :*) words="serve test new check" ;;
     *) words= ;;
   esac
   case $word in
-    serve | test | new) mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current"; compgen -d -- "$current") ;;
-    '' | check)
+    serve | new) mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current"; compgen -d -- "$current") ;;
+    '' | test | check)
       mapfile -t COMPREPLY < <(
         compgen -W "$words" -- "$current"
         compgen -d -- "$current"

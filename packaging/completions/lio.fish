@@ -31,6 +31,7 @@ function __lio_in
 end
 
 complete -c lio -n __lio_first -s e -x -d 'Run code'
+complete -c lio -n __lio_first -s i -d 'Show the prompt afterwards'
 complete -c lio -n __lio_first -l service -d 'Run the script in a service of the scheduler'
 complete -c lio -n __lio_first -l watch -d 'Restart the script when a file that it has loaded changes'
 complete -c lio -n __lio_first -s v -l version -d 'Show the versions'
@@ -48,15 +49,18 @@ complete -c lio -n '__lio_in serve' -s h -l help -d 'Show the options'
 
 complete -c lio -n __lio_first -a test -d 'Run the tests of a folder'
 complete -c lio -n '__lio_in test' -l filter -x -d 'Run only the tests whose names contain a word'
+complete -c lio -n '__lio_in test' -l jobs -x -d 'Number of files that run at the same time, 1 to 64'
+complete -c lio -n '__lio_in test' -l seconds -x -d 'Time limit of a test'
+complete -c lio -n '__lio_in test' -l verbose -d 'Print a line for each test'
+complete -c lio -n '__lio_in test' -l tap -d 'Print the results in the Test Anything Protocol'
+complete -c lio -n '__lio_in test' -l junit -r -d 'Also write the results to an XML file'
 complete -c lio -n '__lio_in test' -l watch -d 'Run the tests again when a file changes'
-complete -c lio -n '__lio_in test' -l tap -d 'Print the results in the format TAP'
-complete -c lio -n '__lio_in test' -l junit -r -d 'Write the results to an XML file'
-complete -c lio -n '__lio_in test' -l jobs -x -d 'Number of files that are tested at the same time'
 complete -c lio -n '__lio_in test' -s h -l help -d 'Show the options'
 
-complete -c lio -n __lio_first -a new -d 'Write a new project'
+complete -c lio -n __lio_first -a new -d 'Write a small project with a test'
 complete -c lio -n '__lio_in new; and not __fish_seen_subcommand_from app service game' -f -a 'app service game' -d Kind
 complete -c lio -n '__lio_in new' -s h -l help -d 'Show the options'
 
-complete -c lio -n __lio_first -a check -d 'Compile Lua files and report undefined globals'
+complete -c lio -n __lio_first -a check -d 'Report syntax errors and undefined globals'
+complete -c lio -n '__lio_in check' -l globals -x -d 'Names of further global variables'
 complete -c lio -n '__lio_in check' -s h -l help -d 'Show the options'

@@ -11,8 +11,8 @@ _lio_word() {
   commands=(
     'serve:serve the files of a folder over HTTP'
     'test:run the tests of a folder'
-    'new:write a new project'
-    'check:compile Lua files and report undefined globals'
+    'new:write a small project with a test'
+    'check:report syntax errors and undefined globals'
   )
   _alternative 'commands:command:{ _describe command commands }' 'scripts:script:_lio_script'
 }
@@ -22,6 +22,7 @@ _lio() {
   typeset -A opt_args
   _arguments -C -S \
     '*-e+[run code]:code' \
+    '-i[show the prompt afterwards]' \
     '--service[run the script in a service of the scheduler]' \
     '--watch[restart the script when a file that it has loaded changes]' \
     '(- *)'{-v,--version}'[show the versions]' \
@@ -46,19 +47,26 @@ _lio() {
     test)
       _arguments -S \
         '--filter=[run only the tests whose names contain a word]:word' \
+        '--jobs=[number of files that run at the same time, 1 to 64]:number' \
+        '--seconds=[time limit of a test]:number' \
+        '--verbose[print a line for each test]' \
+        '--tap[print the results in the Test Anything Protocol]' \
+        '--junit=[also write the results to an XML file]:file:_files' \
         '--watch[run the tests again when a file changes]' \
-        '--tap[print the results in the format TAP]' \
-        '--junit=[write the results to an XML file]:file:_files' \
-        '--jobs=[number of files that are tested at the same time]:number' \
         '(- *)'{-h,--help}'[show the options]' \
-        '1:folder:_files' && ret=0
+        '*:file or folder:_lio_script' && ret=0
       ;;
     new)
       _arguments -S '(- *)'{-h,--help}'[show the options]' \
         '1:kind:((app\:"a web application" service\:"services of the scheduler" game\:"a game server"))' \
         '2:folder:_files -/' && ret=0
       ;;
-    check) _arguments -S '(- *)'{-h,--help}'[show the options]' '*:file or folder:_lio_script' && ret=0 ;;
+    check)
+      _arguments -S \
+        '--globals=[names of further global variables]:names' \
+        '(- *)'{-h,--help}'[show the options]' \
+        '*:file or folder:_lio_script' && ret=0
+      ;;
     *) _files && ret=0 ;;
   esac
   return ret
