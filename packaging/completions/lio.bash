@@ -1,6 +1,6 @@
 # Completes the command line of `lio` in bash. Installed as share/bash-completion/completions/lio, which the package
 # bash-completion loads at the first use. Without this package: `source` the file.
-# tests/manual_test.lua compares the options with `lio --help`.
+# tests/man_page_test.lua compares the options with `lio --help`.
 
 _lio() {
   local words current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} word= at
@@ -18,13 +18,13 @@ _lio() {
   case $word:$previous in
     :-e | serve:--addr | serve:--port | serve:--workers | test:--filter | test:--jobs | test:--seconds | check:--globals) return ;;
     test:--junit) mapfile -t COMPREPLY < <(compgen -f -- "$current") && return ;;
-    new:new) mapfile -t COMPREPLY < <(compgen -W "app service game" -- "$current") && return ;;
   esac
   case $word:$current in
     :-*) words="- -- -e -i --service --watch -v --version -h --help" ;;
     serve:-*) words="--addr --port --workers --list --hidden --log -h --help" ;;
     test:-*) words="--filter --jobs --seconds --verbose --tap --junit --watch -h --help" ;;
     new:-*) words="-h --help" ;;
+    new:*) [ "$previous" = new ] && mapfile -t COMPREPLY < <(compgen -W "app service game" -- "$current") && return ;;
     check:-*) words="--globals -h --help" ;;
     :*) words="serve test new check" ;;
     *) words= ;;

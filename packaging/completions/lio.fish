@@ -1,5 +1,5 @@
 # Completes the command line of `lio` in fish. Installed as share/fish/vendor_completions.d/lio.fish.
-# tests/manual_test.lua compares the options with `lio --help`.
+# tests/man_page_test.lua compares the options with `lio --help`.
 
 # Prints the subcommand or the script: the first word that is neither an option nor the argument of -e.
 function __lio_word

@@ -1,6 +1,6 @@
 #compdef lio
 # Completes the command line of `lio` in zsh. Installed as share/zsh/site-functions/_lio.
-# tests/manual_test.lua compares the options with `lio --help`.
+# tests/man_page_test.lua compares the options with `lio --help`.
 
 _lio_script() {
   _files -g '*.lua(-.)'
@@ -57,7 +57,8 @@ _lio() {
         '*:file or folder:_lio_script' && ret=0
       ;;
     new)
-      _arguments -S '(- *)'{-h,--help}'[show the options]' \
+      _arguments -S \
+        '(- *)'{-h,--help}'[show the options]' \
         '1:kind:((app\:"a web application" service\:"services of the scheduler" game\:"a game server"))' \
         '2:folder:_files -/' && ret=0
       ;;
