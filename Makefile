@@ -167,17 +167,20 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # The release tarball is a folder of this name: the installed files below it, documents, and a script that installs.
 RELEASE := lio-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)$(if $(filter 5.5,$(LUA_VERSION)),-lua5.5)
 
+# The folder of the tarball.
+DIST ?= build
+
 dist: build module ## the release tarball: build/lio-VERSION-SYSTEM-MACHINE.tar.gz
-	rm -rf 'build/dist/$(RELEASE)'
-	$(call install_files,build/dist/$(RELEASE))
-	@# Tracebacks of crashes keep the names of functions.
-	strip -S 'build/dist/$(RELEASE)/bin/lio' 'build/dist/$(RELEASE)/$(MODULE_FOLDER)/lio.so'
-	install -m 644 README.md CHANGELOG.md LICENSE packaging/lio.service 'build/dist/$(RELEASE)/'
-	install -m 755 packaging/install.sh 'build/dist/$(RELEASE)/install.sh'
-	tar -C build/dist $(if $(filter Linux,$(shell uname -s)),--owner=0 --group=0 --numeric-owner --sort=name) \
-	  -czf 'build/$(RELEASE).tar.gz' '$(RELEASE)'
-	rm -rf 'build/dist/$(RELEASE)'
-	@echo 'built build/$(RELEASE).tar.gz'
+	rm -rf '$(DIST)/$(RELEASE)'
+	$(call install_files,$(DIST)/$(RELEASE))
+	@# `-S` keeps the names of functions, for backtraces.
+	strip -S '$(DIST)/$(RELEASE)/bin/lio' '$(DIST)/$(RELEASE)/$(MODULE_FOLDER)/lio.so'
+	install -m 644 README.md CHANGELOG.md LICENSE packaging/lio.service '$(DIST)/$(RELEASE)/'
+	install -m 755 packaging/install.sh '$(DIST)/$(RELEASE)/install.sh'
+	tar -C '$(DIST)' $(if $(filter Linux,$(shell uname -s)),--owner=0 --group=0 --numeric-owner --sort=name) \
+	  -czf '$(DIST)/$(RELEASE).tar.gz' '$(RELEASE)'
+	rm -rf '$(DIST)/$(RELEASE)'
+	@echo 'built $(DIST)/$(RELEASE).tar.gz'
 
 # The maintainer of the package, a name with an address: make deb MAINTAINER='Name <address>'
 MAINTAINER ?=

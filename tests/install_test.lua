@@ -96,11 +96,11 @@ if lua == "5.4" then
 
   t.test("the release tarball installs the same files and removes them", function()
     local folder, prefix = t.tmp(), t.tmp()
-    local name = succeed "make dist":match "built build/(lio%-%d[%w.-]+)%.tar%.gz\n"
-    succeed(("tar -C %s -xzf build/%s.tar.gz"):format(folder, name))
-    t.eq(t.run("ls " .. folder).out, name .. "\n")
+    local name = succeed("make dist DIST=" .. folder):match "\nbuilt [^\n]+/(lio%-%d[%w_.-]+)%.tar%.gz\n"
+    t.eq(t.run("ls " .. folder).out, name .. ".tar.gz\n")
+    succeed(("tar -C %s -xzf %s/%s.tar.gz"):format(folder, folder, name))
     folder = folder .. "/" .. name
-    t.eq(t.run("ls " .. folder).out, "CHANGELOG.md\nLICENSE\nREADME.md\nbin\ninstall.sh\nlib\nlio.service\nshare\n")
+    t.eq(t.run("LC_ALL=C ls " .. folder).out, "CHANGELOG.md\nLICENSE\nREADME.md\nbin\ninstall.sh\nlib\nlio.service\nshare\n")
     local install = folder .. "/install.sh --prefix " .. prefix
     local version = t.run(t.quote(t.bin()) .. " -v").out:gsub("\n", "")
     t.eq(t.run(install), { out = ("installed %s as %s/bin/lio\n"):format(version, prefix), err = "", code = 0 })

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.." || exit 1
 unset MAKEFLAGS MFLAGS MAKELEVEL
 
 base=${LIO_DEBIAN:-$PWD/build/debian}
-packages=ca-certificates,lua5.4,luarocks,man-db,bash-completion,zsh,fish
+packages="lua5.4 luarocks man-db bash-completion zsh fish"
 passed=0 failed=0
 
 stop() {
@@ -27,8 +27,12 @@ trap 'rm -rf "$scratch"' EXIT
 if [ ! -e "$base/usr/bin/fish" ]; then
   rm -rf "$base"
   mkdir -p "$base"
-  debootstrap --variant=minbase --include="$packages" bookworm "$base" >"$scratch/log" 2>&1 ||
+  debootstrap --variant=minbase --include=ca-certificates bookworm "$base" >"$scratch/log" 2>&1 ||
     stop "debootstrap: $(tail -n 3 "$scratch/log")"
+  # shellcheck disable=SC2086
+  DEBIAN_FRONTEND=noninteractive chroot "$base" \
+    apt-get -qq -y --no-install-recommends install $packages >"$scratch/log" 2>&1 </dev/null ||
+    stop "apt-get: $(tail -n 3 "$scratch/log")"
 fi
 system=$scratch/debian
 cp -a --reflink=auto "$base" "$system" || stop "no space for a copy of $base"
@@ -122,11 +126,10 @@ check "dpkg -r leaves nothing" unchanged
 check "dpkg -r leaves no record" same "" inside sh -c 'dpkg-query -W lio 2>/dev/null'
 
 # The release tarball.
-check "make dist" make dist
+check "make dist" make dist DIST="$scratch"
 files ! -type d >"$scratch/before"
-tarball=$(ls -t build/lio-*.tar.gz | head -n 1)
 mkdir "$system/root/release"
-tar -C "$system/root/release" --strip-components=1 -xzf "$tarball"
+tar -C "$system/root/release" --strip-components=1 -xzf "$scratch"/lio-*.tar.gz
 check "install.sh" inside /root/release/install.sh
 works_as_executable tarball
 works_as_module tarball
