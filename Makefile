@@ -131,6 +131,13 @@ bench: build module ## runs all benchmarks, or SUITES='http net'; bench/README.m
 	$(CARGO) build --release --examples $(VENDORED)
 	LIO='$(BIN)' EXAMPLES='$(BIN_TARGET)/release/examples' LUA54='$(LUA54)' '$(BIN)' bench/run.lua $(SUITES)
 
+.PHONY: book
+# mdBook is no requirement of the tests: docs/ can be read without it.
+book: ## the documentation as HTML, for which mdBook is needed: build/book/index.html
+	$(LUA54) docs/book.lua build/book-source
+	mdbook build build/book-source
+	@echo 'built build/book/index.html'
+
 # The installed files, except for the executable and the module. Packages and the tarball contain the same files.
 DEFINITIONS := $(wildcard lualib/meta/*.lua)
 MODULE_FOLDER := lib/lua/$(LUA_VERSION)

@@ -17,6 +17,7 @@ local http_client = require "lio.http.client"
 -- Modules that only the library's own files use. The files of services are internal too.
 local INTERNAL <const> = {}
 for name in ([[ lio.serve
+  lio.crypto.core lio.crypto.password
   lio.stream lio.http lio.shared_writer lio.resolver lio.task.core lio.task_list lio.service ltask.core
   lio.defer lio.watch_hooks lio.supervisor lio.misuse lio.options lio.debug lio.panics bee.object
   ltask.callbacks ltask.concurrent ltask.coroutines ltask.errors ltask.exclusive_loop ltask.log ltask.log_output
@@ -121,6 +122,10 @@ local function gather()
   add("lio.Log", web.log { file = function() end })
   add("lio.Encoder", require("lio.compress").encoder "gzip")
   add("lio.Decoder", require("lio.compress").decoder "gzip")
+  add("lio.Hash", require("lio.crypto").hash "md5")
+  add("lio.Session", require("lio.web.session").new())
+  add("lio.MemoryStore", web.memory_store())
+  add("lio.RateLimit", web.rate_limit { rate = 1 })
   add("lio.Scope", require("lio.thread").scope())
   local selector <close> = assert(require("bee.select").create())
   add("bee.Selector", selector)
@@ -141,7 +146,8 @@ local function gather()
   app:get("/", function(_, res) return res:status(201):header("X-Seen", "yes"):send "seen" end)
   loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
-    t.ok(web.compress and web.log) -- both modules are loaded when they are first used
+    -- These modules are loaded when they are first used.
+    t.ok(web.basic_auth and web.compress and web.cors and web.log and web.request_id and web.sessions)
     add("lio.Listener", listener)
     local udp <close> = assert(net.udp("127.0.0.1", 0))
     add("lio.Udp", udp)

@@ -62,6 +62,12 @@ local function sequence(handlers)
   end
 end
 
+-- Returns a function that calls a handler, which may be a table with `__call`, such as a result of `web.rate_limit`.
+local function as_function(handler)
+  if type(handler) == "function" then return handler end
+  return function(req, res, next) return handler(req, res, next) end
+end
+
 -- Raises if a constraint is malformed, because Lua would raise only at the first request.
 local function check_constraints(routes, id, pattern, call)
   for name, constraint in pairs(routes:constraints(id) or {}) do
@@ -80,10 +86,12 @@ local function add_route(app, from, method, pattern, ...)
   if not utf8.len(pattern) then misuse.bad(call, index, "pattern must be UTF-8") end
   local handlers = table.pack(...)
   if handlers.n == 0 then misuse.raise(("app:%s: a handler is missing"):format(call)) end
+  local first = handlers[1]
   for at = 1, handlers.n do
-    if type(handlers[at]) ~= "function" then misuse.argument(call, index + at, "function", handlers[at]) end
+    misuse.check_function(call, index + at, handlers[at])
+    handlers[at] = as_function(handlers[at])
   end
-  return app:add_entry(method, pattern, sequence(handlers), call, handlers[1])
+  return app:add_entry(method, pattern, sequence(handlers), call, first)
 end
 
 -- `app:route(method, pattern, handler, …)` returns app. `method` is in upper case; `""` means every method. Patterns
@@ -212,7 +220,16 @@ function App:run(where, opts)
 end
 
 -- The library's own middleware is loaded when it is first used.
-local LAZY <const> = { compress = "lio.web.compress", log = "lio.web.log" }
+local LAZY <const> = {
+  basic_auth = "lio.web.basic_auth",
+  compress = "lio.web.compress",
+  cors = "lio.web.cors",
+  log = "lio.web.log",
+  memory_store = "lio.web.memory_store",
+  rate_limit = "lio.web.rate_limit",
+  request_id = "lio.web.request_id",
+  sessions = "lio.web.sessions",
+}
 
 return setmetatable(M, {
   __index = function(_, name)

@@ -216,7 +216,7 @@ function web.compress(options) end
 ---@field agent? string
 ---@field referer? string
 ---@field user? any `req.user`, if the program has set it
----@field request_id? any `req.request_id`, if the program has set it; otherwise the header `X-Request-Id`
+---@field request_id? any `req.id` or `req.request_id`, if set; otherwise the header `X-Request-Id`
 
 ---@class lio.WebLogOptions
 ---@field format? "combined"|"json"|fun(entry: lio.WebLogEntry, req: lio.Request, res: lio.Response): string?

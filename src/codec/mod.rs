@@ -18,6 +18,7 @@
 //! | [`media_type`] | media types by file extension | |
 //! | [`cookie`] | `Cookie` fields | 6265 section 5.4 |
 //! | [`decoded_pairs`] | names and values of queries, forms and routes, decoded | |
+//! | [`crypto`] | digests, encryption, password hashes, hexadecimal and base64 | |
 //! | [`uri`] | percent-encoding, query strings, path normalisation | 3986 sections 2, 6.2.2 |
 
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ pub(crate) mod accept_encoding;
 pub(crate) mod compression;
 pub(crate) mod conditional;
 pub(crate) mod cookie;
+pub(crate) mod crypto;
 pub(crate) mod date;
 pub(crate) mod decoded_pairs;
 pub(crate) mod http1;

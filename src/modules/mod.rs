@@ -3,6 +3,7 @@
 
 pub(crate) mod compress;
 pub(crate) mod coroutine;
+pub(crate) mod crypto;
 pub(crate) mod descriptor;
 pub(crate) mod entries;
 pub(crate) mod file;
@@ -37,6 +38,8 @@ impl Library for Builtin {
         ("lio", self::lio::OPEN),
         ("lio.compress", compress::OPEN),
         ("lio.coroutine", coroutine::OPEN),
+        ("lio.crypto.core", crypto::OPEN),
+        ("lio.crypto.password", crypto::password::OPEN),
         ("lio.debug", OPEN_DEBUG),
         ("lio.file", file::OPEN),
         ("lio.http", http::OPEN),

@@ -7,7 +7,56 @@ use crate::lua::{Argument, Call, Fault, Field, Function, FunctionTable, Maybe, M
 
 /// A timer queue.
 #[derive(Default)]
-pub(crate) struct Timers(pub(crate) Queue);
+pub(crate) struct Timers {
+    pub(crate) queue: Queue,
+    alarm: Option<Alarm>,
+}
+
+/// Wakes the service whose timers these are, if it owns no loop. A loop needs no alarm, because it reads the time of the
+/// next timer before it waits.
+struct Alarm {
+    /// The time for which the service will be woken, in nanoseconds of the monotonic clock.
+    planned: u64,
+    /// Makes the system wake the service at a time.
+    plan: Box<dyn Fn(u64)>,
+}
+
+impl Timers {
+    /// Sets or moves a timer, to a time in nanoseconds of the monotonic clock. Returns whether the timer exists.
+    pub(crate) fn set(&mut self, id: u64, due: u64) -> bool {
+        let exists = self.queue.set(id, due);
+        if let Some(alarm) = &mut self.alarm
+            && due < alarm.planned
+        {
+            alarm.planned = due;
+            (alarm.plan)(due);
+        }
+        exists
+    }
+
+    /// From now on, `plan` is called with the time at which the owner must be woken.
+    pub(crate) fn set_alarm(&mut self, plan: Box<dyn Fn(u64)>) {
+        self.alarm = Some(Alarm { planned: u64::MAX, plan });
+        self.plan_next();
+    }
+
+    /// Removes the alarm.
+    pub(crate) fn remove_alarm(&mut self) {
+        self.alarm = None;
+    }
+
+    /// Plans the next wakeup if the time of the last one has passed. The owner calls this after a round of its loop.
+    fn plan_next(&mut self) {
+        let Some(alarm) = &mut self.alarm else { return };
+        if alarm.planned != u64::MAX && alarm.planned > monotonic_nanos() {
+            return;
+        }
+        alarm.planned = self.queue.next_due().unwrap_or(u64::MAX);
+        if alarm.planned != u64::MAX {
+            (alarm.plan)(alarm.planned);
+        }
+    }
+}
 
 /// The user value that refers to the list of the timers' values, by slot.
 pub(crate) const VALUES: Field<Timers> = Field::new(1);
@@ -16,13 +65,13 @@ impl Object for Timers {
     const NAME: &'static str = "lio.timers";
     const USER_VALUES: i32 = 1;
     const METHODS: FunctionTable = functions! {
-        add, cancel = free, create, set, clear, free, next, expire, count: COUNT,
+        add, cancel = free, create, set, clear, free, next, expire, plan_next: PLAN_NEXT, count: COUNT,
     };
 }
 
 /// Returns the queue at argument 1.
 fn queue<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Queue, Fault> {
-    Ok(&mut call.object_mut::<Timers>(1)?.0)
+    Ok(&mut call.object_mut::<Timers>(1)?.queue)
 }
 
 /// Converts the seconds at argument `index` to nanoseconds. The maximum is a century. The result is rounded up, so that
@@ -55,7 +104,7 @@ fn add(call: &mut Call<'_>) -> Result<i64, Fault> {
     let due = monotonic_nanos() + nanos(call, 2)?;
     call.any(3)?;
     let id = create_timer(call, 3, true)?;
-    queue(call)?.set(id, due);
+    call.object_mut::<Timers>(1)?.set(id, due);
     Ok(id as i64)
 }
 
@@ -70,7 +119,7 @@ fn create(call: &mut Call<'_>) -> Result<i64, Fault> {
 fn set(call: &mut Call<'_>) -> Result<bool, Fault> {
     let id = call.integer(2)? as u64;
     let due = monotonic_nanos() + nanos(call, 3)?;
-    Ok(queue(call)?.set(id, due))
+    Ok(call.object_mut::<Timers>(1)?.set(id, due))
 }
 
 /// `timers:clear(id)`: stops a timer until it is set again. Returns whether the timer exists.
@@ -108,7 +157,11 @@ fn expire(call: &mut Call<'_>) -> Result<Maybe<(Argument, i64)>, Fault> {
 }
 
 /// `timers:count()`: returns the number of timers, set or not.
-const COUNT: Function = Function::method(|timers: &Timers| timers.0.len() as i64);
+const COUNT: Function = Function::method(|timers: &Timers| timers.queue.len() as i64);
+
+/// `timers:plan_next()`: called after a round of the loop of a service that owns no loop; plans the time at which the
+/// system wakes the service again.
+const PLAN_NEXT: Function = Function::method_mut(|timers: &mut Timers| timers.plan_next());
 
 /// Opens `lio.timer`.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(functions! { new })));

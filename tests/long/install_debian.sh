@@ -97,12 +97,13 @@ works_as_module() {
 # has_documents NAME PREFIX
 has_documents() {
   check "$1: definitions" test -s "$system$2/share/lio/meta/lio.net.lua"
-  check "$1: the manual page" inside sh -c "man -w lio | grep -q '^$2/share/man/'"
+  check "$1: the manual page" inside sh -c "man -w lio | grep -qE '^$2/(share/)?man/'"
   check "$1: completion in bash" same "complete -o filenames -F _lio lio" \
     inside bash -c 'source /usr/share/bash-completion/bash_completion; _completion_loader lio; complete -p lio'
   # shellcheck disable=SC2016
   check "$1: completion in zsh" same _lio inside zsh -fc 'autoload -Uz compinit; compinit -D; print $_comps[lio]'
-  check "$1: completion in fish" inside fish -c 'complete -C "lio ser" | grep -q ^serve'
+  # Without XDG_DATA_DIRS, fish searches only /usr/share.
+  check "$1: completion in fish" inside env XDG_DATA_DIRS="$2/share" fish -c 'complete -C "lio ser" | grep -q ^serve'
 }
 
 # The Debian package.
@@ -165,7 +166,7 @@ install -m 755 "${LIO_BIN:-target/release/lio}" "$system/usr/local/bin/lio"
 user=$(printf '%s\n' "$stage" | sed -n 's/^USER //p')
 check "Dockerfile: the user is not root" same "$user" inside sh -c "getent passwd '$user' | cut -d: -f3"
 check "Dockerfile: lio serves" same served \
-  env -i PATH=/usr/local/bin:/usr/bin:/bin chroot --userspec="$user:$user" "$system" lio /tmp/serve.lua
+  env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin chroot --userspec="$user:$user" "$system" lio /tmp/serve.lua
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

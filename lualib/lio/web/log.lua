@@ -170,7 +170,7 @@ local function entry_of(req, res, began, wall)
     agent = req:header "user-agent",
     referer = req:header "referer",
     user = req.user,
-    request_id = req.request_id or req:header "x-request-id",
+    request_id = req.id or req.request_id or req:header "x-request-id",
   }
 end
 

@@ -149,8 +149,8 @@ fn set_timer(call: &mut Call<'_>, until: impl FnOnce(ReadTimeout) -> Option<u64>
         && let Ok(timers) = call.object_mut::<Timers>(TIMERS)
     {
         match until(timeout) {
-            Some(nanos) => timers.0.set(timeout.timer, nanos),
-            None => timers.0.clear(timeout.timer),
+            Some(nanos) => timers.set(timeout.timer, nanos),
+            None => timers.queue.clear(timeout.timer),
         };
     }
     Ok(())
