@@ -100,7 +100,8 @@ if lua == "5.4" then
     t.eq(t.run("ls " .. folder).out, name .. ".tar.gz\n")
     succeed(("tar -C %s -xzf %s/%s.tar.gz"):format(folder, folder, name))
     folder = folder .. "/" .. name
-    t.eq(t.run("LC_ALL=C ls " .. folder).out, "CHANGELOG.md\nLICENSE\nREADME.md\nbin\ninstall.sh\nlib\nlio.service\nshare\n")
+    t.eq(t.run("LC_ALL=C ls " .. folder).out,
+      "CHANGELOG.md\nLICENSE\nREADME.md\nbin\ninstall.sh\nlib\nlio.service\nshare\n")
     local install = folder .. "/install.sh --prefix " .. prefix
     local version = t.run(t.quote(t.bin()) .. " -v").out:gsub("\n", "")
     t.eq(t.run(install), { out = ("installed %s as %s/bin/lio\n"):format(version, prefix), err = "", code = 0 })
