@@ -104,7 +104,7 @@ function crypto.decrypt(key, encrypted, context) end
 function crypto.hex_encode(data) end
 
 ---Returns the bytes that hexadecimal digits represent.
----@param text string in lower or upper case
+---@param text string digits in lower or upper case
 ---@return string? data
 ---@return string? message
 ---@return string? code `"invalid"`

@@ -14,7 +14,7 @@ local web = {}
 
 ---A function that answers a request. If a route has several handlers, each handler can call `next()` to run the next
 ---handler.
----@alias lio.Handler fun(req: lio.Request, res: lio.Response, next?: fun()): any, any, table?
+---@alias lio.Handler fun(req: lio.Request, res: lio.Response, next: fun()): any, any, any
 
 ---The limits of an app. None may be negative.
 ---@class lio.WebOptions
@@ -52,7 +52,7 @@ function web.worker() end
 local App = {}
 
 ---Adds a route. Raises if the method and pattern already have a route.
----@param method string in upper case; `""` for every method
+---@param method string name in upper case; `""` for every method
 ---@param pattern string
 ---@param ... lio.Handler at least one
 ---@return lio.App app itself
@@ -138,7 +138,7 @@ function App:static(prefix, dir, opts) end
 
 ---Sets the function that answers if a handler raises. The status is 500 unless `f` sets another. If `f` gives no
 ---answer, the response is a plain 500.
----@param f fun(err: any, req: lio.Request, res: lio.Response, traceback: string): any, any, table?
+---@param f fun(err: any, req: lio.Request, res: lio.Response, traceback: string): any, any, any
 ---@return lio.App app itself
 function App:on_error(f) end
 
@@ -153,7 +153,7 @@ function App:not_found(f) end
 ---@field addr? string address, if `where` is a port; default `"127.0.0.1"`; `"0.0.0.0"`: all interfaces
 
 ---Opens a listener and serves its connections as long as the loop runs.
----@param where integer|string|lio.Socket port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"` or a listening socket
+---@param where number|string|lio.Socket port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"` or a listening socket
 ---@param opts? lio.WebListenOptions
 ---@return lio.Server? server
 ---@return string? message
@@ -173,7 +173,7 @@ function App:server() end
 ---If there are several workers, this VM opens the sockets and boots the scheduler. Each worker is an exclusive service
 ---with its own loop. It runs the program's file again; this call of `run` then serves in the worker. Code after `run`
 ---executes in every worker, then in the parent. Raises if the program of a worker has failed.
----@param where integer|string|lio.Socket as for `listen`
+---@param where number|string|lio.Socket as for `listen`
 ---@param opts? lio.WebRunOptions
 function App:run(where, opts) end
 

@@ -39,6 +39,8 @@ function Request:header_all(name) end
 ---@return string? body `""` if there is none
 ---@return string? reason
 ---@return integer? status the status of the refusal, such as 413
+---@return_overload string
+---@return_overload nil, string, integer
 function Request:body(limit) end
 
 ---`for piece in req:stream(limit) do`: reads the body in pieces as they arrive. A piece is read only when the loop asks
@@ -53,6 +55,8 @@ function Request:stream(limit) end
 ---@return table? value
 ---@return string? reason
 ---@return integer? status
+---@return_overload table
+---@return_overload nil, string, integer
 function Request:json(limit) end
 
 ---The options of `req:form`. If a limit is exceeded, the form is refused with 413. No limit may be negative.
@@ -75,6 +79,8 @@ function Request:json(limit) end
 ---@return table<string, string|string[]>? fields a list for a repeated name
 ---@return table|string files `lio.Part`s in order, and by name (a list for a repeated name); on failure the reason
 ---@return integer? status 400, 413, 415 …
+---@return_overload table<string, string|string[]>, table
+---@return_overload nil, string, integer
 function Request:form(opts) end
 
 ---Returns the trailer fields of a chunked body (RFC 9112 section 7.1.2).

@@ -431,11 +431,12 @@ function Log.error(...) end
 
 ---The sender of a request.
 ---@class ltask.CurrentSession
----@field from? ltask.Address nil in a coroutine that does not handle a request
+---@field from ltask.Address nil in a coroutine that does not handle a request
 ---@field session? integer 0 if the sender expects no answer
 
 ---The result of a function of `parallel`: a list of its results, or an error.
 ---@class ltask.ParallelResult
+---@field [integer] any the results of the function
 ---@field error? any the error that the function raised
 ---@field rethrow? fun() raises that error
 
