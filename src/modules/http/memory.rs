@@ -31,7 +31,7 @@ impl Object for MemoryClient {
     const NAME: &'static str = "lio.http.memory_client";
     const METHODS: FunctionTable = functions! {
         send, end_sending: END_SENDING, expect, head, piece, body, trailers, may_read: MAY_READ,
-        is_complete: IS_COMPLETE, is_reusable: IS_REUSABLE, pump: PUMP, close: CLOSE,
+        is_complete: IS_COMPLETE, is_reusable: IS_REUSABLE, pump: PUMP, number: NUMBER, close: CLOSE,
     };
 }
 
@@ -113,6 +113,10 @@ const PUMP: Function = Function::method(|client: &MemoryClient| {
 
 /// `c:may_read()`: returns whether a read would not block.
 const MAY_READ: Function = Function::method(|client: &MemoryClient| client.end.may_read());
+
+/// `c:number()`: returns the number of the connection in its server. The number of a request on this connection has the
+/// same slot.
+const NUMBER: Function = Function::method(|client: &MemoryClient| client.id.number() as i64);
 
 /// `c:expect(is_head)`: expects the response to a new request, whose method is HEAD if `is_head` is true.
 fn expect(call: &mut Call<'_>) -> Result<(), Fault> {
