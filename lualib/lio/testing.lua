@@ -26,9 +26,9 @@ runner.now = require("lio.timer").real
 
 -- Defining tests ---------------------------------------------------------------------------------------
 
--- `test(name, f [, opts])`: runs a test immediately, as a task. The test fails if `f` raises an error, if it runs longer
--- than `opts.seconds` (default 10), or if it leaves a task, a timer, a registration or a descriptor behind, unless
--- `opts.leaks` is true. If `opts.skip` is true or a reason, the test does not run.
+-- `test(name, f [, opts])`: runs a test immediately, as a task. The test fails if `f` raises an error, if it runs
+-- longer than `opts.seconds` (default 10), or if it leaves a task, a timer, a registration or a descriptor behind,
+-- unless `opts.leaks` is true. If `opts.skip` is true or a reason, the test does not run.
 function M.test(name, f, opts)
   misuse.check("test", 1, name, "string")
   misuse.check_function("test", 2, f)
@@ -38,7 +38,7 @@ function M.test(name, f, opts)
   if not runner.is_selected(full_name) then return end
   if opts.skip then return runner.record_skipped(full_name, opts.skip ~= true and opts.skip or nil) end
   if require("lio.loop").drives() then
-    misuse.raise "testing.test: the loop is running already; call it in the main chunk of a program"
+    misuse.raise "testing.test: the loop is already running; call it in the main chunk of a program"
   end
   local body = runner.body_of(f)
   local run <const> = require("lio.testing.in_loop").run

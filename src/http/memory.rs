@@ -29,7 +29,7 @@ struct Pair {
     server: End,
 }
 
-/// What an end has closed.
+/// The sides that an end has closed.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd)]
 enum End {
     #[default]

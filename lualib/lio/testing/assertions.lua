@@ -1,5 +1,5 @@
--- Assertions: each raises an error at the line of its caller, which shows the values. Part of `lio.testing`, and used by
--- the project's own test kit. The argument `msg` names the checked value in the message.
+-- Assertions: each raises an error at the line of its caller, which shows the values. Part of `lio.testing`, and used
+-- by the project's own test kit. The argument `msg` names the checked value in the message.
 
 local shows = require "lio.testing.show"
 

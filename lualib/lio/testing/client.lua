@@ -74,24 +74,24 @@ end
 
 -- The loop ---------------------------------------------------------------------------------------------
 
--- The hooks and the timer of a client.
-local Hooks = {}
-Hooks.__index = Hooks
+-- The hooks, the timer and the connections of a client.
+local Pool = {}
+Pool.__index = Pool
 
 -- Called after the server has sent its queues.
-function Hooks:before_wait()
+function Pool:before_wait()
   local client = self.client
   local is_ready = false
-  for conn in pairs(client.all) do
+  for conn in pairs(self.all) do
     if conn.responses:pump() and conn.token then is_ready = true end
   end
-  if is_ready or client.app_server.server:work_count() > 0 then client.driver.timers:set(client.timer, 0) end
+  if is_ready or client.app_server.server:work_count() > 0 then client.driver.timers:set(self.timer, 0) end
 end
 
-function Hooks.after_events() end
+function Pool.after_events() end
 
-function Hooks:expired()
-  for conn in pairs(self.client.all) do conn:wake() end
+function Pool:expired()
+  for conn in pairs(self.all) do conn:wake() end
   self.client.app_server:serve()
 end
 
@@ -101,7 +101,7 @@ end
 local function on_handler_error(client, req, err)
   local _, id = owner(req)
   local text = ("error in %s %s: %s"):format(req.method, req.target, err.text)
-  for conn in pairs(client.all) do
+  for conn in pairs(client.pool.all) do
     if conn.slot == id & SLOT then conn.handler_error = { value = err.value, text = err.text } end
   end
   if not runner.note(text) then return false end
@@ -122,13 +122,12 @@ function M.new(app, opts)
   driver:check_loop "app:test"
   local client = setmetatable({
     options = all, base = base, driver = driver, headers = {}, jar = cookie_jars.new(),
-    all = {}, -- the open connections
-    idle = {}, -- those that no request uses
   }, Client)
-  client.hooks = setmetatable({ client = client }, Hooks)
-  client.timer = driver.timers:create(client.hooks)
+  -- `all`: the open connections; `idle`: those that no request uses.
+  client.pool = setmetatable({ client = client, all = {}, idle = {} }, Pool)
+  client.pool.timer = driver.timers:create(client.pool)
   -- Hooks that were added first are called last: the client's after the server's.
-  driver:add_hooks(client.hooks)
+  driver:add_hooks(client.pool)
   client.app_server = app_servers.new(app, driver)
   handler_error.observe(client.app_server.server, function(req, err) return on_handler_error(client, req, err) end)
   for name, value in pairs(all.headers or {}) do client.headers[name] = value end
@@ -138,26 +137,27 @@ end
 
 -- Connections ------------------------------------------------------------------------------------------
 
-local function acquire(client)
-  local conn = table.remove(client.idle)
+-- `pool:acquire()` returns a connection that no request uses, or a new one; nil if the server has no room for it.
+function Pool:acquire()
+  local conn = table.remove(self.idle)
   while conn and not conn:is_reusable() do
     conn:close()
-    conn = table.remove(client.idle)
+    conn = table.remove(self.idle)
   end
   if conn then return conn end
-  conn = connections.new(client)
-  if conn then client.all[conn] = true end
+  conn = connections.new(self.client)
+  if conn then self.all[conn] = true end
   return conn
 end
 
--- `client:release(conn)`: takes back a connection at the end of a response.
-function Client:release(conn)
+-- `pool:release(conn)`: takes back a connection at the end of a response.
+function Pool:release(conn)
   if not conn:is_reusable() then return conn:close() end
   self.idle[#self.idle + 1] = conn
 end
 
--- `client:forget(conn)`: removes a closed connection.
-function Client:forget(conn)
+-- `pool:forget(conn)`: removes a closed connection.
+function Pool:forget(conn)
   self.all[conn] = nil
   for index, other in ipairs(self.idle) do
     if other == conn then return table.remove(self.idle, index) end
@@ -202,7 +202,7 @@ local function send(client, request)
     if cookie then request.fields:add("Cookie", cookie) end
   end
   request:render(nil, nil)
-  local conn = acquire(client)
+  local conn = client.pool:acquire()
   if not conn then return nil, "the server has no room for a connection", "closed" end
   conn.handler_error = nil
   local status, head, code = conn:request(request)
@@ -317,10 +317,10 @@ function Client:close()
   if self.is_closed then return end
   self.is_closed = true
   local list = {}
-  for conn in pairs(self.all) do list[#list + 1] = conn end
+  for conn in pairs(self.pool.all) do list[#list + 1] = conn end
   for _, conn in ipairs(list) do conn:close() end
-  self.driver:remove_hooks(self.hooks)
-  self.driver.timers:free(self.timer)
+  self.driver:remove_hooks(self.pool)
+  self.driver.timers:free(self.pool.timer)
   self.app_server:close()
 end
 

@@ -1,7 +1,7 @@
--- `testing.clock()`: virtual time for the loop of this VM. While the clock is paused, it stands still as long as a task
--- runs. If no task is ready and nothing but a timer can wake a task, the clock jumps to the next timer. Otherwise I/O is
--- pending: the loop waits for it, and the clock moves by the time of the wait. So neither can block the other for ever,
--- and no timer fires before I/O that is still on its way.
+-- `testing.clock()`: virtual time for the loop of this VM. A paused clock does not move while tasks run. If no task is
+-- ready and only a timer can wake a task, the clock jumps to the next timer. Otherwise I/O is pending: the loop waits
+-- for it, and the clock moves by the duration of the wait. So timers and I/O cannot block each other, and no timer
+-- fires before the result of an I/O operation that takes less time.
 
 local drivers = require "lio.net.driver"
 local lio = require "lio"
@@ -95,7 +95,7 @@ end
 
 -- `pause()` implements `testing.clock`.
 function M.pause()
-  if clock then misuse.raise "testing.clock: the clock is paused already" end
+  if clock then misuse.raise "testing.clock: the clock is already paused" end
   clock = setmetatable({}, Clock)
   timer.pause()
   driver.waiter = driver.waiter or wait_without_limit

@@ -19,7 +19,7 @@ function M.new(client)
   if not native then return nil end
   return setmetatable({
     client = client,
-    pool = client, -- `client:release(conn)` is called at the end of a response
+    pool = client.pool, -- `pool:release(conn)` is called at the end of a response
     driver = client.driver,
     responses = native,
     slot = native:number() & SLOT,
@@ -47,8 +47,8 @@ function Connection:wake()
   if self.token and self.responses:may_read() then self.driver:wake(self.token, true) end
 end
 
--- `conn:read(f, timeouts, limit)` calls `f`, a method of `conn.responses`, and waits while it returns false. Returns its
--- results; or nil, message, code.
+-- `conn:read(f, timeouts, limit)` calls `f`, a method of `conn.responses`, and waits while it returns false. Returns
+-- its results; or nil, message, code.
 function Connection:read(f, _, limit)
   while true do
     local data, message, code = f(self.responses, limit)
@@ -104,7 +104,7 @@ function Connection:close()
   self.is_closed = true
   self.responses:close()
   if self.token then self.driver:wake(self.token, "closed") end
-  self.client:forget(self)
+  self.pool:forget(self)
 end
 
 return M

@@ -49,7 +49,8 @@ local function default_path(path)
   return folder or "/"
 end
 
--- Returns when a cookie with these attributes expires; math.huge if it has no such attribute. Max-Age overrides Expires.
+-- Returns when a cookie with these attributes expires; math.huge if it has no such attribute. Max-Age overrides
+-- Expires.
 local function expiry_of(attributes)
   local age = attributes["max-age"]
   if age and age:find "^%-?%d+$" then

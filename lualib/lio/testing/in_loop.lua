@@ -21,7 +21,7 @@ local INSTRUCTIONS <const> = 1000000
 
 local driver = drivers.of(loop.net)
 
--- What a test leaves behind ----------------------------------------------------------------------------
+-- The check that nothing is left behind ------------------------------------------------------------------
 
 -- Returns what exists now, except descriptors if `checks_descriptors` is false.
 local function take_stock(checks_descriptors)
@@ -148,8 +148,8 @@ local function run_in_task(state, test, body, opts)
   loop.stop(0)
 end
 
--- `run(test, body, opts)`: runs `body(test)` as a task. `opts`: `seconds` (the time limit), `leaks` (whether the test may
--- leave something behind). Returns nil, a problem, or an object of `skip`.
+-- `run(test, body, opts)`: runs `body(test)` as a task. `opts`: `seconds` (the time limit), `leaks` (whether the test
+-- may leave something behind). Returns nil, a problem, or an object of `skip`.
 function M.run(test, body, opts)
   local seconds = opts.seconds or runner.seconds
   local state = { seconds = seconds, deadline = timer.real() + seconds }
@@ -158,7 +158,8 @@ function M.run(test, body, opts)
   driver.waiter = nil
   clocks.reset()
   if state.is_done then return state.problem end
-  local problem = state.late or not ok and runner.clean(tostring(message)) or "the loop was stopped before the end of the test"
+  local problem = state.late or not ok and runner.clean(tostring(message))
+    or "the loop was stopped before the end of the test"
   local another = runner.end_test(test)
   if loop.was_signalled() then os.exit(1, true) end
   return another and problem .. "\n" .. another or problem

@@ -1,5 +1,5 @@
 -- Runs tests: their names, groups, hooks and results. Used by `lio.testing`, and by the project's own test kit, which
--- runs its tests outside of a loop. What it needs of the library is loaded when a test runs in a loop.
+-- runs its tests outside of a loop. Therefore this file loads neither the loop nor the network.
 --
 -- A reporter is an object with the methods `begin(name)`, `passed(name, seconds)`, `failed(name, problem, seconds)`,
 -- `skipped(name, reason)` and `finish(counts)`. A problem is a text: the error's message, which begins with the
@@ -15,8 +15,8 @@ local M = {
   seconds = 10, -- the time limit of a test
 }
 
--- The group of the tests that are being defined: `name` (of all outer groups and itself), `before` and `after` (lists of
--- functions), and `outer`.
+-- The group of the tests that are being defined: `name` (with the names of the outer groups), `before` and `after`
+-- (lists of functions), and `outer`.
 local group = { name = "", before = {}, after = {} }
 
 -- The running test: `name`, `notes` (a list of texts), `endings` (functions to call at its end).
@@ -70,8 +70,8 @@ end
 -- `now()` returns the time for durations: CPU time, unless `lio.testing` has set a better clock.
 M.now = os.clock
 
--- `record(name, body)`: runs a test with `body(test)`, which returns nil if the test has passed, a problem, or an object
--- of `skip`; counts and reports the result.
+-- `record(name, body)`: runs a test with `body(test)`, which returns nil if the test has passed, a problem, or an
+-- object of `skip`; counts and reports the result.
 function M.record(name, body)
   local counts, reporter = M.counts, M.reporter
   local test = { name = name, notes = {}, endings = {} }

@@ -86,7 +86,7 @@ function M.same(a, b) return same(a, b, {}) end
 
 local function split_lines(text)
   local lines = {}
-  for line in (text .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
+  for line in (text:gsub("\n$", "") .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
   return lines
 end
 
@@ -111,6 +111,7 @@ end
 local function line_difference(got, want)
   local a, b = split_lines(got), split_lines(want)
   local first, last = equal_ends(a, b)
+  if first == #a and first == #b then return "they differ only in the newline at the end" end
   local out = { ("lines that differ, from line %d on (- want, + got):"):format(first + 1) }
   add_lines(out, "    ", b, first + 1 - CONTEXT_LINES, first)
   add_lines(out, "  - ", b, first + 1, #b - last)
