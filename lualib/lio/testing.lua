@@ -46,7 +46,7 @@ function M.test(name, f, opts)
 end
 
 -- `skip(name, f)`: a test that does not run. In a test, `skip([reason])` ends the test, which counts as skipped.
-function M.skip(name)
+function M.skip(name, _)
   if name ~= nil then misuse.check("skip", 1, name, "string") end
   if runner.is_running() then runner.raise_skip(name) end
   misuse.check("skip", 1, name, "string")

@@ -121,7 +121,7 @@ function M.new(app, opts)
   local driver = drivers.of(require("lio.net").instance)
   driver:check_loop "app:test"
   local client = setmetatable({
-    options = all, base = base, driver = driver, headers = {}, jar = cookie_jars.new(),
+    settings = all, base = base, driver = driver, headers = {}, jar = cookie_jars.new(),
   }, Client)
   -- `all`: the open connections; `idle`: those that no request uses.
   client.pool = setmetatable({ client = client, all = {}, idle = {} }, Pool)
@@ -184,10 +184,10 @@ local function prepare(client, opts)
   if not request then error("url: " .. message, 0) end
   local function option(name)
     if opts[name] ~= nil then return opts[name] end
-    return client.options[name]
+    return client.settings[name]
   end
   request.decode = option "decode"
-  request.limit = options.to_integer(opts.limit or (opts.stream and math.maxinteger or client.options.limit))
+  request.limit = options.to_integer(opts.limit or (opts.stream and math.maxinteger or client.settings.limit))
   request.redirects = option "redirects"
   request.history = {}
   request.sets_cookie = request.fields.by_name.cookie ~= nil
@@ -196,7 +196,7 @@ end
 
 -- Sends a request. Returns the response, whose body has not been read; or nil, message, code.
 local function send(client, request)
-  if client.options.cookies and not request.sets_cookie then
+  if client.settings.cookies and not request.sets_cookie then
     request.fields:remove "cookie"
     local cookie = client.jar:header(request.url)
     if cookie then request.fields:add("Cookie", cookie) end
@@ -212,7 +212,7 @@ local function send(client, request)
   end
   local response = responses.new(conn, status, head, request)
   response.served_by = conn
-  if client.options.cookies then
+  if client.settings.cookies then
     for _, field in ipairs(response:header_all "set-cookie") do client.jar:store(request.url, field) end
   end
   return response

@@ -21,8 +21,8 @@ local has_polled = false -- the last wait was for I/O only, before an advance
 -- `is_paused()` returns whether the clock is paused.
 function M.is_paused() return clock ~= nil end
 
--- `wait(seconds, limit)`: waits in place of the selector, for at most `limit` seconds of real time. `seconds`: how long
--- the loop may wait in virtual time; nil if no timer is set.
+-- `wait(seconds, limit)`: waits in place of the selector, for at most `limit` seconds of real time (nil: no limit).
+-- `seconds`: how long the loop may wait in virtual time; nil if no timer is set.
 function M.wait(seconds, limit)
   local selector <const> = driver.selector
   local has_io = driver.has_io()
@@ -40,7 +40,7 @@ function M.wait(seconds, limit)
     return selector:wait(0)
   end
   local began = timer.real()
-  selector:wait(seconds and math.min(seconds, limit) or limit)
+  selector:wait(seconds and limit and math.min(seconds, limit) or seconds or limit)
   local passed = timer.real() - began
   timer.advance(seconds and math.min(passed, seconds) or passed)
 end

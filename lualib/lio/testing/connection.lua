@@ -14,7 +14,7 @@ Connection.__index = Connection
 
 -- `new(client)` returns a new connection of a client; nil if the server has no room for it.
 function M.new(client)
-  local opts = client.options
+  local opts = client.settings
   local native = client.app_server.server:connect(opts.remote_addr, opts.remote_port, MAX_HEAD, MAX_FIELDS)
   if not native then return nil end
   return setmetatable({
@@ -35,7 +35,7 @@ function Connection:wait()
   if self.responses:may_read() then return true end
   local token = self.driver:new_token()
   self.token = token
-  local reason = self.driver:wait(token, self.client.options.timeout)
+  local reason = self.driver:wait(token, self.client.settings.timeout)
   self.token = nil
   if reason == "timeout" then return nil, "waiting for the response: timeout", "timeout" end
   if reason == "closed" then return nil, "closed", "closed" end
