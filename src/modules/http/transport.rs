@@ -101,6 +101,11 @@ impl AnyTransport {
         }
     }
 
+    /// Whether the connection is in memory.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        matches!(self, AnyTransport::Memory(..))
+    }
+
     /// Returns the socket; `None` if the connection is in memory.
     pub(crate) fn into_socket(self) -> Option<Socket> {
         match self {
