@@ -82,14 +82,13 @@ test("advance moves the clock while I/O is pending", function(clock)
   loop.fork(function() listener:accept() end)
   local began = clock:now()
   clock:advance(3600)
-  t.eq(clock:now() - began, 3600.0)
+  t.near(clock:now() - began, 3600, 1e-6)
 end)
 
 test("the system time moves with the clock", function(clock)
-  local began, before = os.time(), lio.wall()
+  local before = lio.wall()
   clock:advance(86400)
   t.near(lio.wall() - before, 86400, 30)
-  t.near(lio.wall() - began, 86400, 30)
 end)
 
 -- I/O ------------------------------------------------------------------------------------------------------------
@@ -166,7 +165,10 @@ test("handlers that sleep answer at once, in the order of their times", function
   local client <close> = app:test()
   local began, log = loop.now(), {}
   for _, seconds in ipairs { 30, 10, 20 } do
-    loop.fork(function() log[#log + 1] = client:get("/" .. seconds).body .. "@" .. loop.now() - began end)
+    loop.fork(function()
+      local body = client:get("/" .. seconds).body
+      log[#log + 1] = body .. "@" .. loop.now() - began
+    end)
   end
   loop.sleep(31)
   t.eq(log, { "10@10.0", "20@20.0", "30@30.0" })
@@ -186,7 +188,7 @@ end)
 
 test("a body that arrives too slowly is refused in virtual time", function()
   local app = web.new { body_time = 10, body_rate = 100 }
-  app:post("/", function(req) return req:body() or "refused" end)
+  app:post("/", function(req) return req:body() end)
   local client <close> = app:test()
   local began = loop.now()
   local function slow()
