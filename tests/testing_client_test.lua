@@ -242,7 +242,8 @@ test("a handler cannot take over the connection, which has no socket", function(
   app:get("/", function(req) req:take_over() end)
   local res = assert(client:get "/")
   t.eq(res.status, 500)
-  t.ok(res.error:find("testing_client_test.lua:%d+: req:take_over: a connection of app:test%(%) has no socket\n"), res.error)
+  t.ok(res.error:find "testing_client_test.lua:%d+: req:take_over: a connection of app:test%(%) has no socket\n",
+    res.error)
 end)
 
 test("on_error sets the response, and the error is still known", function(app, client)
@@ -297,7 +298,8 @@ t.finish()]]
   local result = t.run(t.lio() .. " " .. path)
   local _, count = result.err:gsub("lio: error in GET /: ", "")
   t.eq(count, 1)
-  t.ok(result.out:find "  during the test: error in GET /: [^\n]*errors_test.lua:3: oops\n  stack traceback:\n", result.out)
+  t.ok(result.out:find "  during the test: error in GET /: [^\n]*errors_test.lua:3: oops\n  stack traceback:\n",
+    result.out)
 end)
 
 test("misuse raises at the line of the program", function(app, client)

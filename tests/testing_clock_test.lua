@@ -256,11 +256,11 @@ t.test("real again", function()
   t.ok(timer.real() - real >= 0.02)
 end)
 t.test("endless sleeps", function() t.clock() while true do loop.sleep(1) end end, { seconds = 0.05 })
+t.test("stuck", function() t.clock() loop.wait "nothing" end, { seconds = 60 })
 t.test("endless wait", function()
   t.clock()
   require("lio.net").listen("127.0.0.1", 0):accept()
-end, { seconds = 0.05 })
-t.test("stuck", function() t.clock() loop.wait "nothing" end, { seconds = 60 })]]
+end, { seconds = 0.05 })]]
   t.ok(out:find "^FAILED some_test.lua: endless sleeps\n  the test ran longer than 0.05 s\n", out)
   t.ok(out:find "FAILED some_test.lua: endless wait\n  the test ran longer than 0.05 s\n", out)
   t.ok(out:find "FAILED some_test.lua: stuck\n  every task is waiting, and nothing can wake any of them\n", out)

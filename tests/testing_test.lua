@@ -40,8 +40,8 @@ end)
 
 t.test("the message of eq shows the lines that differ", function()
   local message = message_of(a.eq, "1\n2\n3\n4\nx\n6\n7\n8\n9\n", "1\n2\n3\n4\n5\nsix\n6\n7\n8\n9\n")
-  t.ok(message:find("  lines that differ, from line 5 on (- want, + got):\n      3\n      4\n    - 5\n    - six\n    + x\n"
-    .. "      6\n      7", 1, true), message)
+  t.ok(message:find("  lines that differ, from line 5 on (- want, + got):\n      3\n      4\n    - 5\n    - six\n"
+    .. "    + x\n      6\n      7", 1, true), message)
   t.ok(message_of(a.eq, "a\nb", "a\nb\n"):find("they differ only in the newline at the end", 1, true))
 end)
 
@@ -111,7 +111,8 @@ t.test("adds", function() t.eq(1 + 1, 2) end)
 t.test("subtracts", function()
   t.eq(1 - 1, 1)
 end)]]
-  t.ok(out:find("FAILED some_test.lua: subtracts\n  some_test.lua:4: values differ\n     got: 0\n    want: 1\n", 1, true), out)
+  t.ok(out:find("FAILED some_test.lua: subtracts\n  some_test.lua:4: values differ\n     got: 0\n    want: 1\n", 1,
+    true), out)
   t.ok(out:find "\n1 passed, 1 failed\n$", out)
   t.ok(not out:find("lio/testing", 1, true), out)
   t.eq(code, 1)
@@ -135,11 +136,12 @@ end)
 t.test("a test that waits too long fails, and shows where its tasks wait", function()
   local out = run [[
 t.test("late", function()
-  local closed <close> = setmetatable({}, { __close = function() print "closed" end })
+  local _ <close> = setmetatable({}, { __close = function() print "closed" end })
   loop.sleep(60)
 end, { seconds = 0.05 })
 t.test("next", function() end)]]
-  t.ok(out:find "^closed\nFAILED some_test.lua: late\n  the test ran longer than 0.05 s\n  task, waits for a sleep:\n", out)
+  t.ok(out:find "^closed\nFAILED some_test.lua: late\n  the test ran longer than 0.05 s\n  task, waits for a sleep:\n",
+    out)
   t.ok(out:find("some_test.lua:4: in function", 1, true), out)
   t.ok(out:find "1 passed, 1 failed\n$", out)
 end)
@@ -170,7 +172,7 @@ t.test("a test that stops the loop fails", function()
   t.ok(out:find("the loop was stopped before the end of the test", 1, true), out)
 end)
 
--- What a test leaves behind ------------------------------------------------------------------------------
+-- The check that nothing is left ------------------------------------------------------------------------------
 
 t.test("a test that leaves a task, a timeout or a timer behind fails, and the message shows where they are", function()
   local out = run [[
@@ -186,7 +188,8 @@ t.test("timer", function() require("lio.loop.timers").queue:create("value") end)
 t.test("nothing", function() end)]]
   t.ok(out:find "task\n  the test left behind:\n    a task that waits for a sleep\n      task:\n", out)
   t.ok(out:find("some_test.lua:4: in function", 1, true), out)
-  t.ok(out:find("timeout\n  the test left behind:\n    a timeout whose function is defined in some_test.lua:8\n", 1, true), out)
+  t.ok(out:find("timeout\n  the test left behind:\n    a timeout whose function is defined in some_test.lua:8\n", 1,
+    true), out)
   t.ok(out:find("timer\n  the test left behind:\n    timers (1),", 1, true), out)
   t.ok(out:find "\n1 passed, 3 failed\n$", out)
 end)
@@ -194,13 +197,13 @@ end)
 t.test("a test that leaves a connection open fails, and the message names the descriptor", function()
   local out = run [[
 local net = require "lio.net"
-local kept = {}
-t.test("listens", function() kept[1] = t.ok(net.listen("127.0.0.1", 0)) end)
-t.test("listens, and may", function() kept[2] = t.ok(net.listen("127.0.0.1", 0)) end, { leaks = true })
+_G.kept = {}
+t.test("listens", function() _G.kept[1] = t.ok(net.listen("127.0.0.1", 0)) end)
+t.test("listens, and may", function() _G.kept[2] = t.ok(net.listen("127.0.0.1", 0)) end, { leaks = true })
 t.test("listens and closes", function() t.ok(net.listen("127.0.0.1", 0)):close() end)
 t.test("leaves a file to the collector", function() t.ok(io.open "some_test.lua") end)]]
-  t.ok(out:find("listens\n  the test left behind:\n    registrations of sockets or other descriptors with the loop (1)\n",
-    1, true), out)
+  t.ok(out:find("listens\n  the test left behind:\n"
+    .. "    registrations of sockets or other descriptors with the loop (1)\n", 1, true), out)
   t.ok(out:find "open descriptors: %d+ %-> socket:%[", out)
   t.ok(out:find "\n3 passed, 1 failed\n$", out)
 end)
@@ -325,6 +328,20 @@ some_test.lua:13: testing.test: a test cannot contain another test
 some_test.lua:14: testing.before: call it outside of tests
 1 passed, 0 failed
 ]])
+end)
+
+t.test("the files of the guide pass", function()
+  local dir, count = t.tmp(), 0
+  local page <close> = assert(io.open(t.root .. "docs/testing.md"))
+  for name, code in page:read("a"):gmatch "\n```lua\n%-%- ([%w_]+%.lua)\n(.-)\n```" do
+    count = count + 1
+    t.write(dir .. "/" .. name, code .. (name:find "_test" and '\nrequire("lio.testing").finish()\n' or ""))
+  end
+  t.eq(count, 6)
+  for _, name in ipairs { "shop_test", "time_test", "groups_test", "stream_test", "cookie_test" } do
+    local result = t.run(("cd %s && %s %s.lua"):format(t.quote(dir), t.lio(dir .. "/?.lua;" .. package.path), name))
+    t.ok(result.out:find "^%d+ passed, 0 failed" and result.err == "", name .. ": " .. result.out .. result.err)
+  end
 end)
 
 t.test("an error in describe keeps its text, and the group ends", function()

@@ -35,7 +35,7 @@ local function show_into(out, v, seen)
     return
   end
   if type(v) ~= "table" or seen[v] then
-    -- `tostring` rounds floats, and two different floats must look different.
+    -- `tostring` rounds floats, but two different floats must not be shown alike.
     local is_rounded = math.type(v) == "float" and v == v and tonumber(tostring(v)) ~= v
     out[#out + 1] = is_rounded and ("%.17g"):format(v) or tostring(v)
     return
