@@ -11,6 +11,7 @@ local lio = require "lio"
 local misuse = require "lio.misuse"
 local net = require "lio.net"
 local owner = require "lio.loop.owner"
+local services = require "lio.loop.service"
 local signal_watchers = require "lio.loop.signals"
 local task = require "lio.task"
 local timers = require "lio.loop.timers"
@@ -101,6 +102,7 @@ local driver = drivers.new(selector, {
   on_stop = M.on_stop,
   timers = timers.queue,
   check = owner.check,
+  take_loop = owner.take,
 })
 driver:set_timer_handler(timers.timer_handler(driver))
 
@@ -109,6 +111,7 @@ M.net = driver.net
 local step <const> = driver.net.step
 
 local unguard <const> = owner.guard(M.net)
+services.install(M, driver)
 
 -- `loop.describe(token)` returns a description of the wait on a token, for `lio.tasks`; nil if the token does not
 -- belong to this loop.
@@ -265,6 +268,7 @@ end
 function M.run(f, ...)
   misuse.check_function("run", 1, f)
   if owner.is_running then misuse.raise "loop.run: the loop is already running" end
+  owner.take "loop.run"
   owner.check "loop.run"
   owner.is_running = true
   local state = {}
@@ -276,6 +280,7 @@ function M.run(f, ...)
   task.fork(run_main, state, f, ...)
   local ok, problem = pcall(owner.is_service and wait_in_service or drive, state)
   leave(state)
+  if owner.after_run then owner.after_run() end
   if not ok then error(problem, 0) end
   if state.failed then error(state.message, 0) end
   if state.results then return table.unpack(state.results, 2, state.results.n) end

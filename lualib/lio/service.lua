@@ -39,7 +39,12 @@ end
 local idle, poll = loop.attach(descriptor, take, tasks)
 if exclusive then ltask.on_idle = idle else ltask.idle_handler(idle) end
 if core then core.poll_handler(poll) end
-transfer.enable(driver, ltask.call)
+if core then
+  core.system_calls().adopt = S.adopt
+  transfer.enable(driver, ltask.syscall)
+else
+  transfer.enable(driver, ltask.call)
+end
 
 -- The request `quit`: stops the servers gracefully, and waits until they have ended.
 function S.quit()

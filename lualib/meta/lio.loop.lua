@@ -3,7 +3,8 @@
 
 ---Tasks, timers and signals in one VM, without a scheduler. `loop.run(f)` runs `f` and the tasks that it forks. Inside
 ---these tasks, the calls of `lio.net` wait without blocking the thread. Times are in seconds and may have a fractional
----part; NaN raises. In a service that owns no loop, calls that would wait for the loop raise.
+---part; NaN raises. In a service of the scheduler, `sleep`, `timeout` and the calls of `lio.net` need no `run`: an I/O
+---thread wakes the service. There `run` makes the service the owner of a loop, with a separate thread.
 ---@class lio.loop
 ---@field grace number seconds that a graceful stop waits for the handlers of servers; default 10; may be assigned
 ---@field net lio.NetInstance the networking calls of this loop, to which `require "lio.net"` refers

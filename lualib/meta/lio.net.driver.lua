@@ -79,10 +79,17 @@ function Driver:fire(value) end
 ---@return string? text nil if the token does not belong to this driver
 function Driver:describe(token) end
 
----Raises if nothing runs the loop, as in a service without a loop, because a wait would never end.
+---Makes sure that waits can end: if nothing runs the loop, attaches a service of lio's scheduler to an I/O thread, and
+---raises in a service of another scheduler.
 ---@param call string the name of the call for the message, a format for `string.format`
 ---@param ... any the arguments of the format
 function Driver:check_loop(call, ...) end
+
+---Makes a service of lio's scheduler the owner of a loop, with a separate thread. Does nothing in other VMs, and in a
+---service that owns a loop. For protocol code with many events, such as a web server. Raises if the service has its own
+---event descriptor.
+---@param call string the name of the call for the message
+function Driver:take_loop(call) end
 
 ---Passes the events of a connection to protocol code: the loop calls `handler:on_events(events)`. This method must not
 ---wait, and must pass events that it does not handle to `dispatch`.

@@ -60,7 +60,7 @@ function thread.all(list) end
 function thread.race(list) end
 
 ---Runs `f` in a thread and waits for it. If `f` has not ended when the time has passed, the thread is killed.
----@param seconds number in a service without a loop, rounded up to centiseconds
+---@param seconds number rounded up to centiseconds in a service that has not used `lio.loop` or `lio.net`
 ---@param f function
 ---@param ... any the arguments of `f`
 ---@return boolean? ok true: `f` returned; false: it raised; nil: the time has passed

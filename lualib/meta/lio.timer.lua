@@ -80,4 +80,8 @@ function Timers:skip() end
 ---@return integer count
 function Timers:count() end
 
+---Plans the time at which the scheduler wakes the service again. For the loop of a service without its own loop, after
+---each round; does nothing for other queues.
+function Timers:plan_next() end
+
 return timer

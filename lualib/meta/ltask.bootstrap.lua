@@ -139,6 +139,7 @@ function bootstrap.remove(pointer, size) end
 ---The scheduler's own settings. A value out of its range raises.
 ---@class ltask.CoreConfig
 ---@field worker? integer threads that run services, 1 to 256; default: the number of cores minus one, at least 1
+---@field io? integer threads that wait for the sockets of services without a loop, 1 to 64; default 1
 ---@field queue? integer maximum number of requests in a mailbox, 1 to 2^24; default 4096
 ---@field queue_sending? integer maximum length of an exclusive service's sending queue (G1), 1 to 2^24; default 4096
 ---@field max_service? integer maximum number of services, 2 to 2^20; default 65536

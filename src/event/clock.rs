@@ -42,6 +42,11 @@ impl VmClock {
         wall.unwrap_or(now)
     }
 
+    /// Converts a time of this clock to the monotonic clock, for a time at which another thread must act.
+    pub(crate) fn to_monotonic(&self, time: u64) -> u64 {
+        time.saturating_add_signed(self.shift.get().saturating_neg())
+    }
+
     /// Whether the clock is paused.
     pub(crate) fn is_paused(&self) -> bool {
         self.paused_at.get().is_some()

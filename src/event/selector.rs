@@ -13,7 +13,7 @@ use slab::Slab;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -73,6 +73,18 @@ impl Selector {
     pub(crate) fn has_no_requests(&self) -> bool {
         let table = self.table.borrow();
         !table.iter().any(|(_, registration)| registration.is_active.get() && registration.requested.get() != 0)
+    }
+
+    /// Returns the number of the selector's own descriptor, which is readable while the system has events for the
+    /// selector. Other code may only wait for the descriptor.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.poll.borrow().as_raw_fd()
+    }
+
+    /// Whether the next wait has work even if the descriptor is not readable: it delivers or checks remembered
+    /// readiness, or re-arms descriptors.
+    pub(crate) fn has_remembered(&self) -> bool {
+        !self.ready.borrow().is_empty() || !self.rearm.borrow().is_empty()
     }
 
     pub(crate) fn has_waker(&self) -> bool {
@@ -295,7 +307,7 @@ mod tests {
     use crate::event::adopt::{self, Fd};
     use crate::event::{CLOSED, Inbox, Source};
     use std::io::Write;
-    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 

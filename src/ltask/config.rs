@@ -16,6 +16,8 @@ pub(crate) enum FullMailbox {
 pub(crate) struct Config {
     /// The number of worker threads, 1 to 256.
     pub(crate) worker: usize,
+    /// The number of I/O threads, 1 to 64. A thread starts when it is first needed.
+    pub(crate) io: usize,
     /// The capacity of a mailbox, in messages.
     pub(crate) queue: usize,
     /// The maximum number of undelivered messages of an exclusive service.
@@ -42,6 +44,7 @@ impl Default for Config {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Config {
             worker: cores.saturating_sub(1).max(1),
+            io: 1,
             queue: 4096,
             queue_sending: 4096,
             max_service: 65536,

@@ -2,6 +2,7 @@
 //! that is being handled, and messages that wait for room in a full mailbox.
 
 use super::message::{Message, Payload, ServiceId};
+use super::service_io::ServiceIo;
 use crate::lua::VmOwned;
 use crate::task::{TaskId, Tasks};
 use std::collections::{HashMap, VecDeque};
@@ -78,6 +79,12 @@ pub(crate) struct LibraryState {
     pub(crate) rounds: u32,
     /// Whether I/O is polled between batches.
     pub(crate) polls_io: bool,
+    /// The loop that an I/O thread wakes; None in a service that does not use `lio.net`, or that owns a loop.
+    pub(crate) io: Option<Box<ServiceIo>>,
+    /// The number of functions of `lio.loop.timeout` that have not run. They keep the service running.
+    pub(crate) timeouts: usize,
+    /// Whether a service that owns a loop ends when it has no handlers and no tasks left.
+    pub(crate) ends_with_tasks: bool,
     /// Whether the service's main function has its own loop, which calls `core.schedule`.
     pub(crate) has_own_loop: bool,
     /// Whether some functions behave as in the first generation of ltask.
@@ -87,6 +94,12 @@ pub(crate) struct LibraryState {
 }
 
 impl LibraryState {
+    /// Whether the service must run a round of its loop before it sleeps.
+    #[inline]
+    pub(crate) fn wants_round(&self) -> bool {
+        self.io.as_ref().is_some_and(|io| io.wants_round())
+    }
+
     /// Whether a task is ready to run.
     pub(crate) fn has_ready(&self) -> bool {
         self.tasks().is_some_and(|tasks| tasks.has_ready())

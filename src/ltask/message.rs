@@ -20,10 +20,16 @@ pub(crate) mod kind {
     pub(crate) const ERROR: u8 = 3;
     pub(crate) const SIGNAL: u8 = 4;
     pub(crate) const IDLE: u8 = 5;
+    /// The service's selector has events, or, if the session is `IO_TIMER`, a timer of its loop is due. Messages of this
+    /// type are lio's own; no service library receives them.
+    pub(crate) const IO: u8 = 254;
     /// The mailbox of `from` was full, and has room again. Messages of this type are lio's own; no service library
     /// receives them.
     pub(crate) const ROOM: u8 = 255;
 }
+
+/// The session of a timer that makes the service run a round of its loop; see `service_io.rs`. No request has it.
+pub(crate) const IO_TIMER: i64 = i64::MIN;
 
 /// Types of the schedule messages that root sends to the system.
 pub(crate) mod schedule {
@@ -179,7 +185,7 @@ impl Message {
     /// number of requests limits their number.
     pub(crate) fn is_bounded(&self) -> bool {
         match self.kind {
-            kind::RESPONSE | kind::ERROR | kind::SIGNAL | kind::IDLE | kind::ROOM => false,
+            kind::RESPONSE | kind::ERROR | kind::SIGNAL | kind::IDLE | kind::IO | kind::ROOM => false,
             // Messages from root and from the system are few, and must arrive.
             kind::SYSTEM => self.from > ROOT,
             // External messages have a separate limit.

@@ -52,6 +52,12 @@
 //! the senders of the following messages find that the wakeup is already claimed. The wait function drains the
 //! descriptor. So a burst costs its senders one system call.
 //!
+//! **I/O** (`watcher.rs`, `io_thread.rs`, `service_io.rs`). A service that owns no loop has a selector, which an I/O
+//! thread watches: one epoll descriptor contains the descriptors of all selectors. If a selector has events, the I/O
+//! thread posts an IO message, and the service runs a round of its loop at the end of its slice: it takes the events,
+//! wakes tasks and sends. The service runs rounds until no task becomes ready; only then does the I/O thread watch the
+//! selector again. So a busy service is as fast as an owner of a loop, and bytes never cross threads.
+//!
 //! **Death** (`lifecycle.rs`). A service dies in fixed steps: the mailbox closes; unread and unanswered requests are
 //! recorded; the timers are removed; the thread that owns the VM closes it; root gets a signal, answers the recorded
 //! requests with errors and frees the id. So every request is answered, even if the service's code does not answer it.
@@ -73,10 +79,11 @@
 //! | `ready_queues`, `sleep`, `worker_queue`, `scheduler` | where ready services wait, and for which worker |
 //! | `statistics`, `registry`, `log`, `unanswered` | statistics, ids, log lines and unanswered requests of services |
 //! | `timers`, `monitor`, `progress` | what other threads share with the monitor thread |
+//! | `watcher` | what services share with the I/O threads |
 //! | `system` | what all threads share; posting messages |
-//! | `library_state`, `service`, `service_vm` | a service, its VM, a slice |
+//! | `service_io`, `library_state`, `service`, `service_vm` | the loop of a service; a service, its VM, a slice |
 //! | `lifecycle`, `prestart` | how services start and end |
-//! | `threads`, `own_thread`, `worker`, `watchdog`, `monitor_thread`, `run` | the threads |
+//! | `threads`, `own_thread`, `worker`, `watchdog`, `monitor_thread`, `io_thread`, `run` | the threads |
 //! | `crash`, `c_functions` | the crash log; functions that C code calls |
 //!
 //! `System` is generic over the VM of a service, which it only stores. So `service` imports `system`, and `system` does
@@ -86,6 +93,7 @@ pub(crate) mod c_functions;
 pub(crate) mod config;
 pub(crate) mod crash;
 pub(crate) mod event;
+pub(crate) mod io_thread;
 pub(crate) mod library_state;
 pub(crate) mod lifecycle;
 pub(crate) mod log;
@@ -101,6 +109,7 @@ pub(crate) mod registry;
 pub(crate) mod run;
 pub(crate) mod scheduler;
 pub(crate) mod service;
+pub(crate) mod service_io;
 pub(crate) mod service_vm;
 mod sleep;
 pub(crate) mod statistics;
@@ -111,5 +120,6 @@ mod threads;
 mod timers;
 mod unanswered;
 mod watchdog;
+mod watcher;
 pub(crate) mod worker;
 mod worker_queue;

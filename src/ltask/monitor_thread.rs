@@ -4,7 +4,7 @@
 //! It sleeps until the next timer expires. While workers are awake, it also samples their slices every few
 //! milliseconds. When all workers have slept for about 200 ms, it stops taking samples, so an idle system does nothing.
 
-use super::message::{Message, SYSTEM, kind};
+use super::message::{IO_TIMER, Message, SYSTEM, kind};
 use super::progress::Progress;
 use super::service::System;
 use super::sync::lock;
@@ -66,7 +66,8 @@ fn deliver(system: &System, now: u64, expired: &mut Vec<ExpiredTimer>) {
         expired.clear();
         system.monitor.timers.expire(now, 256, expired);
         for timer in expired.iter() {
-            let message = Message::without_payload(SYSTEM, timer.service, timer.session, kind::RESPONSE);
+            let kind = if timer.session == IO_TIMER { kind::IO } else { kind::RESPONSE };
+            let message = Message::without_payload(SYSTEM, timer.service, timer.session, kind);
             // A service that has just died does not need the message.
             let _ = system.post(message, 0);
         }

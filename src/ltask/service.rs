@@ -147,6 +147,12 @@ impl Service {
         }
         match message.kind {
             kind::ROOM => return self.deliver_waiting(message.from),
+            kind::IO => {
+                if let Some(io) = &mut self.library.io {
+                    io.record_message(message.session);
+                }
+                return false;
+            }
             _ if message.wants_response() => self.unanswered.add(message.from, message.session),
             _ if message.is_external() => self.system.record_external_read(),
             _ => {}
@@ -279,7 +285,7 @@ impl Service {
 
     /// Whether there is no message to read and no task to run.
     pub(crate) fn is_idle(&mut self) -> bool {
-        self.batch.is_empty() && !self.refill() && !self.library.has_ready()
+        self.batch.is_empty() && !self.refill() && !self.library.has_ready() && !self.library.wants_round()
     }
 
     /// Blocks until the service's event is signalled. If the service has no event, returns immediately.

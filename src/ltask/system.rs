@@ -14,6 +14,7 @@ use super::registry::Registry;
 use super::scheduler::Scheduler;
 use super::statistics::Statistics;
 use super::sync::lock;
+use super::watcher::Watchers;
 use crate::codec::pack::Value;
 use crate::event::clock::monotonic_nanos;
 use crate::lua::Function;
@@ -36,6 +37,8 @@ pub(crate) struct System<V> {
     pub(super) own_progress: Mutex<Vec<Arc<Progress>>>,
     pub(super) main_progress: Progress,
     pub(crate) log: Log,
+    /// The watchers of the I/O threads.
+    pub(super) watchers: Watchers,
     /// Threads that have not been joined.
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
     /// The VMs of exclusive services, until `run::start` starts their threads.
@@ -90,6 +93,7 @@ impl<V> System<V> {
             own_progress: Mutex::default(),
             main_progress: Progress::default(),
             log: Log::new(config.log_queue),
+            watchers: Watchers::new(config.io),
             threads: Mutex::default(),
             exclusive: Mutex::default(),
             remaining: Mutex::default(),
@@ -298,6 +302,7 @@ impl<V> System<V> {
         self.scheduler.sleepers.notify_all();
         self.monitor.wake();
         self.scheduler.main_event.wake();
+        self.watchers.end();
         self.wake_threads();
     }
 

@@ -1,6 +1,6 @@
 //! `lio.timer`: timer queues as Lua objects. Each timer has one value, which its queue keeps.
 
-use crate::event::clock::{VmClock, monotonic};
+use crate::event::clock::{VmClock, monotonic, monotonic_nanos};
 use crate::event::timers::Queue;
 use crate::lua::object::Object;
 use crate::lua::{Argument, Call, Fault, Field, Function, FunctionTable, Maybe, Module, New, functions};
@@ -9,7 +9,61 @@ use std::rc::Rc;
 /// A timer queue, and the clock of its VM.
 pub(crate) struct Timers {
     pub(crate) queue: Queue,
-    pub(crate) clock: Rc<VmClock>,
+    clock: Rc<VmClock>,
+    alarm: Option<Alarm>,
+}
+
+/// Wakes the service whose timers these are, if it owns no loop. A loop needs no alarm, because it reads the time of the
+/// next timer before it waits.
+struct Alarm {
+    /// The time for which the service will be woken, in nanoseconds of the monotonic clock.
+    planned: u64,
+    /// Makes the system wake the service at a time.
+    plan: Box<dyn Fn(u64)>,
+}
+
+impl Timers {
+    /// Returns the time of the VM's clock in nanoseconds.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.nanos()
+    }
+
+    /// Sets or moves a timer, to a time in nanoseconds of the VM's clock. Returns whether the timer exists.
+    pub(crate) fn set(&mut self, id: u64, due: u64) -> bool {
+        let exists = self.queue.set(id, due);
+        let due = self.clock.to_monotonic(due);
+        if let Some(alarm) = &mut self.alarm
+            && due < alarm.planned
+        {
+            alarm.planned = due;
+            (alarm.plan)(due);
+        }
+        exists
+    }
+
+    /// From now on, `plan` is called with the time at which the owner must be woken.
+    pub(crate) fn set_alarm(&mut self, plan: Box<dyn Fn(u64)>) {
+        self.alarm = Some(Alarm { planned: u64::MAX, plan });
+        self.plan_next();
+    }
+
+    /// Removes the alarm.
+    pub(crate) fn remove_alarm(&mut self) {
+        self.alarm = None;
+    }
+
+    /// Plans the next wakeup if the time of the last one has passed. The owner calls this after a round of its loop.
+    fn plan_next(&mut self) {
+        let Some(alarm) = &mut self.alarm else { return };
+        if alarm.planned != u64::MAX && alarm.planned > monotonic_nanos() {
+            return;
+        }
+        let due = self.queue.next_due();
+        alarm.planned = due.map_or(u64::MAX, |due| self.clock.to_monotonic(due));
+        if alarm.planned != u64::MAX {
+            (alarm.plan)(alarm.planned);
+        }
+    }
 }
 
 /// The user value that refers to the list of the timers' values, by slot.
@@ -19,7 +73,7 @@ impl Object for Timers {
     const NAME: &'static str = "lio.timers";
     const USER_VALUES: i32 = 1;
     const METHODS: FunctionTable = functions! {
-        add, cancel = free, create, set, clear, free, next, expire, skip, count: COUNT,
+        add, cancel = free, create, set, clear, free, next, expire, skip, plan_next: PLAN_NEXT, count: COUNT,
     };
 }
 
@@ -40,7 +94,7 @@ pub(crate) fn nanos(call: &Call<'_>, index: i32) -> Result<u64, Fault> {
 
 /// `timer.new()`: returns an empty queue.
 fn new(call: &mut Call<'_>) -> Result<New<Timers>, Fault> {
-    Ok(New::of(Timers { queue: Queue::default(), clock: call.shared()? }))
+    Ok(New::of(Timers { queue: Queue::default(), clock: call.shared()?, alarm: None }))
 }
 
 /// Returns the time that is `seconds`, the argument at `index`, from now.
@@ -63,7 +117,7 @@ fn add(call: &mut Call<'_>) -> Result<i64, Fault> {
     let due = due_in(call, 2)?;
     call.any(3)?;
     let id = create_timer(call, 3, true)?;
-    queue(call)?.set(id, due);
+    call.object_mut::<Timers>(1)?.set(id, due);
     Ok(id as i64)
 }
 
@@ -78,7 +132,7 @@ fn create(call: &mut Call<'_>) -> Result<i64, Fault> {
 fn set(call: &mut Call<'_>) -> Result<bool, Fault> {
     let id = call.integer(2)? as u64;
     let due = due_in(call, 3)?;
-    Ok(queue(call)?.set(id, due))
+    Ok(call.object_mut::<Timers>(1)?.set(id, due))
 }
 
 /// `timers:clear(id)`: stops a timer until it is set again. Returns whether the timer exists.
@@ -100,13 +154,13 @@ fn free(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// `timers:next()`: returns the number of seconds until the next timer fires (0 if a timer is due); nil if no timer is
 /// set.
 fn next(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
-    let Timers { queue, clock } = call.object_mut::<Timers>(1)?;
+    let Timers { queue, clock, .. } = call.object_mut::<Timers>(1)?;
     Ok(queue.next_due().map(|due| due.saturating_sub(clock.nanos()) as f64 / 1e9))
 }
 
 /// `timers:expire()`: returns the value and the id of the next timer that is due; nothing if no timer is due.
 fn expire(call: &mut Call<'_>) -> Result<Maybe<(Argument, i64)>, Fault> {
-    let Timers { queue, clock } = call.object_mut::<Timers>(1)?;
+    let Timers { queue, clock, .. } = call.object_mut::<Timers>(1)?;
     let Some((id, freed)) = queue.expire(clock.nanos()) else { return Ok(Maybe(None)) };
     let index = Queue::slot(id) + 1;
     let value = call.entry(1, VALUES, index)?;
@@ -118,7 +172,7 @@ fn expire(call: &mut Call<'_>) -> Result<Maybe<(Argument, i64)>, Fault> {
 
 /// `timers:skip()`: moves the paused clock to the time at which the next timer fires. Returns whether a timer is set.
 fn skip(call: &mut Call<'_>) -> Result<bool, Fault> {
-    let Timers { queue, clock } = call.object_mut::<Timers>(1)?;
+    let Timers { queue, clock, .. } = call.object_mut::<Timers>(1)?;
     let due = queue.next_due();
     clock.advance_to(due.unwrap_or(0));
     Ok(due.is_some())
@@ -126,6 +180,10 @@ fn skip(call: &mut Call<'_>) -> Result<bool, Fault> {
 
 /// `timers:count()`: returns the number of timers, set or not.
 const COUNT: Function = Function::method(|timers: &Timers| timers.queue.len() as i64);
+
+/// `timers:plan_next()`: called after a round of the loop of a service that owns no loop; plans the time at which the
+/// system wakes the service again.
+const PLAN_NEXT: Function = Function::method_mut(|timers: &mut Timers| timers.plan_next());
 
 /// `timer.pause()`: pauses the clock of this VM, for tests. Returns whether it was running.
 fn pause(call: &mut Call<'_>) -> Result<bool, Fault> {

@@ -9,12 +9,18 @@ local timer = require "lio.timer"
 local queue <const> = timer.new()
 
 -- `pending` is the number of timeouts that have not fired.
+-- If `on_pending` is set, `on_pending(n)` is called when `n` is added to `pending`.
 local M = { queue = queue, pending = 0 }
 
 local sleeping = {} -- coroutine: id of the timer that ends its sleep
 local timeouts = {} -- id: function, for each timeout that has not fired
 
 local FIRED <const> = {}
+
+local function add_pending(count)
+  M.pending = M.pending + count
+  if M.on_pending then M.on_pending(count) end
+end
 
 -- `timer_handler(driver)` returns the function for `driver:set_timer_handler`.
 function M.timer_handler(driver)
@@ -24,8 +30,8 @@ function M.timer_handler(driver)
       task.wakeup(value, FIRED)
     elseif type(value) == "function" then
       timeouts[id] = nil
-      M.pending = M.pending - 1
       task.fork(value)
+      add_pending(-1)
     else
       driver:fire(value)
     end
@@ -72,7 +78,7 @@ function M.timeout(seconds, f)
   owner.check "loop.timeout"
   local id = queue:add(seconds, f)
   timeouts[id] = f
-  M.pending = M.pending + 1
+  add_pending(1)
   return id
 end
 
@@ -83,7 +89,7 @@ function M.cancel(id)
   local was_there = queue:cancel(id)
   -- Remove the id after the timer: if `queue:cancel` raises, the timeout can still be cancelled when the loop ends.
   timeouts[id] = nil
-  M.pending = M.pending - 1
+  add_pending(-1)
   return was_there
 end
 

@@ -30,9 +30,10 @@ local holder_of <const>, next <const>, type <const> = wait_queue.holder_of, next
 local M = {}
 
 -- Fields for other files: `net` (the calls for programs), `selector`, `timers` (a `lio.timer` queue; the value of a
--- timer is an object with a method `expired`), `scheduler` (see net/scheduler.lua), `round_time` (when the last round
--- received its events, as a time of `lio.now`), the wait queues `read_queue`, `write_queue` and `end_queue`, and
--- `waiter` (nil, or a function that waits instead of `selector:wait`; lio/testing/ sets it).
+-- timer is an object with a method `expired`), `scheduler` (see net/scheduler.lua), `request_round` (in a service that is
+-- attached to an I/O thread: makes the service run a round soon), `round_time` (when the last round received its events,
+-- as a time of `lio.now`), the wait queues `read_queue`, `write_queue` and `end_queue`, and `waiter` (nil, or a function
+-- that waits instead of `selector:wait`; lio/testing/ sets it).
 local Driver = {}
 Driver.__index = Driver
 
@@ -158,7 +159,7 @@ function Driver:dispatch(x, events)
     local token = self.write_queue.tokens[x]
     if not (token and wakeup(token, true)) and self.flushing[x] then
       self.flushing[x] = nil
-      self.unflushed[x] = self.unflushed[x] or true
+      self:flush_later(x)
     end
   end
   if events & END ~= 0 then
@@ -212,6 +213,12 @@ function Driver:check_loop(call, ...)
   self.scheduler.check(call, ...)
 end
 
+-- `driver:take_loop(call)`: makes a service of lio's scheduler the owner of a loop, with a separate thread. `call` is
+-- the name of the call for messages. For protocol code with many events, such as a web server.
+function Driver:take_loop(call)
+  self.scheduler.take_loop(call)
+end
+
 -- `driver:set_event_handler(c, handler)`: makes the loop call `handler:on_events(events)` for the events of a
 -- connection. The method must not wait, and must pass events that it does not handle to `dispatch`. If `handler` is
 -- nil, events wake tasks again.
@@ -223,6 +230,7 @@ end
 -- events of a round. Neither may wait. For protocol code that serves many connections natively.
 function Driver:add_hooks(hooks)
   table.insert(self.hooks, hooks)
+  if self.request_round then self.request_round() end
 end
 
 -- `driver:remove_hooks(hooks)`: removes hooks that `add_hooks` has added.
@@ -242,6 +250,7 @@ end
 -- writes share a system call. If `before` is given, `before()` runs first and may queue more.
 function Driver:flush_later(c, before)
   self.unflushed[c] = before or self.unflushed[c] or true
+  if self.request_round then self.request_round() end
 end
 
 -- `driver:register(c)`: makes the loop report the events of a connection that has no loop yet. Returns the connection.

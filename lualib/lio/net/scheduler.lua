@@ -33,6 +33,7 @@ function M.complete(driver, scheduler)
     starts_at_once = scheduler.start ~= nil,
     on_stop = scheduler.on_stop,
     check = scheduler.check or function() end,
+    take_loop = scheduler.take_loop or function() end,
   }
 end
 

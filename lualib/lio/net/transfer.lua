@@ -84,6 +84,7 @@ function M.install(driver)
   function net.on_transfer(f)
     if f ~= nil then misuse.check("on_transfer", 1, f, "function") end
     driver.receiver = f
+    if driver.set_receiving then driver.set_receiving(f ~= nil) end
   end
 
   -- `transfer(c, service, …)`: moves a connection to the loop of another service, which must be a `lio.service`, with

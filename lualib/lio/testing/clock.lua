@@ -96,6 +96,7 @@ end
 -- `pause()` implements `testing.clock`.
 function M.pause()
   if clock then misuse.raise "testing.clock: the clock is already paused" end
+  if driver.request_round then misuse.raise "testing.clock: this service owns no loop" end
   clock = setmetatable({}, Clock)
   timer.pause()
   driver.waiter = driver.waiter or wait_without_limit

@@ -87,6 +87,7 @@ end
 -- Returns the driver of `lio.net`. Raises if no loop runs the driver; `call` is the name of the method for the message.
 local function driver_for(call)
   local driver = drivers.of(require("lio.net").instance)
+  driver:take_loop("app:" .. call)
   driver:check_loop("app:%s", call)
   return driver
 end

@@ -10,7 +10,7 @@ local M = {}
 -- `bootstrap.init` checks their values.
 local CORE_FIELDS <const> = {}
 for name in ([[
-  worker queue queue_sending max_service external_queue log_queue crashlog debuglog full watchdog
+  worker io queue queue_sending max_service external_queue log_queue crashlog debuglog full watchdog
 ]]):gmatch "%S+" do
   CORE_FIELDS[name] = options.any
 end

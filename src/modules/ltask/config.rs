@@ -88,6 +88,7 @@ pub(super) fn read(call: &mut Call<'_>) -> Result<Config, Fault> {
     let most = 1 << 24;
     Ok(Config {
         worker: fields.integer("worker", (1, 256), default.worker)?,
+        io: fields.integer("io", (1, 64), default.io)?,
         queue: fields.integer("queue", (1, most), default.queue)?,
         queue_sending: fields.integer("queue_sending", (1, most), default.queue_sending)?,
         max_service: fields.integer("max_service", (2, 1 << 20), default.max_service)?,

@@ -3,7 +3,7 @@
 use super::arguments::{block, labelled_entry, on_service, service, service_id};
 use super::dispatch::{LOOP_FUNCTION, SCHEDULE_FUNCTION};
 use super::recover::{RECOVER, loop_ended};
-use super::{callbacks, calls, find_function, handlers, library, system};
+use super::{callbacks, calls, find_function, handlers, io, library, system};
 use crate::ltask::log::Repetition;
 use crate::ltask::message::BorrowedPayload;
 use crate::ltask::service::OVERLOAD_THRESHOLD;
@@ -29,7 +29,7 @@ const FUNCTIONS: FunctionTable = functions! {
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(LazyTable(Function::new(index), None)));
 
 fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, Function>>, Fault> {
-    let found = find_function(call, &[FUNCTIONS, calls::PRIVATE]);
+    let found = find_function(call, &[FUNCTIONS, calls::PRIVATE, io::FUNCTIONS]);
     Ok(found.map(|function| StoredInTable::new(1, 2, function)))
 }
 

@@ -7,7 +7,7 @@
 use super::arguments::service;
 use super::callbacks;
 use super::calls::library_tasks;
-use super::handlers::{IDLE, POLL, REQUESTS};
+use super::handlers::{IDLE, POLL, REQUESTS, ROUND};
 use super::system::push_system_call;
 use super::unused::{end_if_unused, has_finished};
 use super::wake::{handle_signal, run_timeout, wake_waiter};
@@ -177,7 +177,9 @@ fn call_returned(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Faul
 #[inline]
 fn can_end_slice(service: &Service, tasks: &Tasks) -> bool {
     let library = &service.library;
-    (!library.polls_io || service.batch.is_empty()) && (library.is_ending || !has_finished(service, tasks))
+    (!library.polls_io || service.batch.is_empty())
+        && !library.wants_round()
+        && (library.is_ending || !has_finished(service, tasks))
 }
 
 /// Ends a batch. If there are more messages and the service polls I/O, polls it first.
@@ -189,8 +191,35 @@ fn end_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, runner: u32) -> Result<Loop
             return LoopStep::next(Next::call(0, then(polled), runner));
         }
         run_ready(call, tasks)?;
+    } else if service.library.wants_round() && !service.library.is_ending {
+        return begin_round(call, tasks, runner);
     }
     end_polled_batch(call, tasks, runner)
+}
+
+/// Runs a round of the loop of a service that owns no loop; see `ltask/service_io.rs`.
+fn begin_round(call: &mut Call<'_>, tasks: &Rc<Tasks>, runner: u32) -> Result<LoopStep, Fault> {
+    if let Some(io) = &mut service(call)?.library.io {
+        io.begin_round();
+    }
+    let handler = call.registered(&ROUND)?;
+    match call.kind(handler) == Kind::Function {
+        true => LoopStep::next(Next::call(0, then(end_round), runner)),
+        false => end_polled_batch(call, tasks, runner),
+    }
+}
+
+/// Continues after a round. If no task became ready, the I/O thread watches the selector again.
+fn end_round(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
+    call.drop_to(0);
+    let tasks = library_tasks(call, "loop")?;
+    if !tasks.has_ready()
+        && let Some(io) = &mut service(call)?.library.io
+    {
+        io.arm();
+    }
+    run_ready(call, &tasks)?;
+    end_polled_batch(call, &tasks, outcome.kept)
 }
 
 /// Continues after the handler that polls I/O has returned.
@@ -214,7 +243,7 @@ fn end_polled_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, runner: u32) -> Resu
 #[inline]
 fn end_slice(service: &mut Service, tasks: &Tasks, runner: u32) -> Result<LoopStep, Fault> {
     let (more, created) = tasks.slice_status();
-    service.wants_slice = more;
+    service.wants_slice = more || service.library.wants_round();
     service.statistics.coroutines.store(created, Ordering::Relaxed);
     let ended = service.library.is_ending;
     match ended || runner == SCHEDULE {

@@ -12,6 +12,8 @@ pub(super) static REQUESTS: RegistryName = RegistryName::new();
 pub(super) static IDLE: RegistryName = RegistryName::new();
 /// The handler that polls I/O while messages keep arriving.
 pub(super) static POLL: RegistryName = RegistryName::new();
+/// The function that runs a round of the loop in a service that owns no loop.
+pub(super) static ROUND: RegistryName = RegistryName::new();
 
 /// Returns an empty table.
 pub(super) fn empty_table() -> List<i64> {

@@ -13,6 +13,7 @@
 //! | `dispatch` | the main loop |
 //! | `wake`, `unused` | tasks that the main loop wakes or starts; how a service without tasks ends |
 //! | `handlers`, `system` | the handlers of requests and system messages |
+//! | `io` | the loop of a service, and I/O threads |
 //! | `respond` | how requests end |
 //! | `recover` | errors in the main loop |
 //! | `callbacks` | Lua functions that are called in rare cases |
@@ -28,6 +29,7 @@ mod dispatch;
 mod event;
 pub(crate) mod exclusive;
 mod handlers;
+mod io;
 mod library;
 mod messages;
 mod recover;

@@ -14,7 +14,8 @@ use std::sync::atomic::Ordering;
 /// delivered.
 pub(super) fn has_finished(service: &Service, tasks: &Tasks) -> bool {
     let library = &service.library;
-    !(library.is_starting || library.has_handlers || library.polls_io)
+    !(library.is_starting || library.has_handlers || library.polls_io && !library.ends_with_tasks)
+        && library.timeouts == 0
         && tasks.count() <= library.end_waits
         && service.batch.is_empty()
         && service.send_queue.is_empty()
@@ -25,7 +26,12 @@ pub(super) fn has_finished(service: &Service, tasks: &Tasks) -> bool {
 #[cold]
 pub(super) fn end_if_unused<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Service, Fault> {
     let mut is_unused = true;
+    let owns_loop = service(call)?.library.ends_with_tasks;
     for name in [&REQUESTS, &TIMEOUTS, &SYSTEM_CALLS, &IDLE] {
+        // The idle handler of such a service only runs the loop.
+        if owns_loop && std::ptr::eq(name, &IDLE) {
+            continue;
+        }
         is_unused &= self::is_unused(call, name)?;
     }
     let is_exclusive = service(call)?.statistics.exclusive.load(Ordering::Relaxed);

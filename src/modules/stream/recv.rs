@@ -147,8 +147,8 @@ fn set_timer(call: &mut Call<'_>, until: impl FnOnce(ReadTimeout, u64) -> Option
     if let Some(timeout) = limit
         && let Ok(timers) = call.object_mut::<Timers>(TIMERS)
     {
-        match until(timeout, timers.clock.nanos()) {
-            Some(nanos) => timers.queue.set(timeout.timer, nanos),
+        match until(timeout, timers.now()) {
+            Some(nanos) => timers.set(timeout.timer, nanos),
             None => timers.queue.clear(timeout.timer),
         };
     }
