@@ -13,9 +13,11 @@ use std::os::unix::ffi::OsStringExt;
 pub(super) const USAGE: &str = "\
 usage: lio [options] [script [args]]
        lio serve DIR [options]
+       lio test [DIR|FILE…] [options]
   script    run this Lua file; `arg` and `...` hold its arguments
   -         run standard input
   serve DIR serve a folder's files over HTTP; 'lio serve --help' shows the options
+  test DIR  run the tests in the files *_test.lua; 'lio test --help' shows the options
   -e CODE   run CODE, may be repeated; the script, if any, runs afterwards
   --service run the script inside the scheduler, in a service that owns a loop
   --watch   run the script, and restart it when a file that it has loaded changes
@@ -48,6 +50,8 @@ pub(super) enum RunMode {
     Service,
     /// The subcommand `serve`, without a script.
     Serve,
+    /// The subcommand `test`, without a script. `--watch` may follow it.
+    Test,
 }
 
 /// The option that a supervisor passes to the program that it starts. It precedes all other options and is hidden from
@@ -109,6 +113,9 @@ impl Command {
                     // A script with this name can be run with `lio ./serve` or `lio -- serve`.
                     if word == b"serve" && command.mode == RunMode::Script && !command.watch {
                         command.mode = RunMode::Serve;
+                    } else if word == b"test" && command.mode == RunMode::Script {
+                        command.mode = RunMode::Test;
+                        command.watch |= command.arguments[index..].iter().any(|text| text.as_c_str() == c"--watch");
                     }
                     command.script = Some(index - 1);
                     break;
@@ -130,12 +137,13 @@ impl Command {
     }
 
     /// Returns the arguments for a process that runs the script: the arguments of this process, without `--watch`
-    /// before the script.
+    /// before the script. Of the arguments of `test`, no `--watch` remains.
     pub(super) fn unwatched(&self) -> Vec<OsString> {
         let script = self.script.unwrap_or(usize::MAX);
+        let is_test = self.mode == RunMode::Test;
         let arguments = self.arguments.iter().enumerate().skip(1);
         arguments
-            .filter(|(index, text)| *index >= script || text.as_c_str() != c"--watch")
+            .filter(|(index, text)| *index >= script && !is_test || text.as_c_str() != c"--watch")
             .map(|(_, text)| OsString::from_vec(text.to_bytes().to_vec()))
             .collect()
     }
@@ -149,6 +157,7 @@ impl Command {
         match self.mode {
             RunMode::Service => pieces.push_back(Piece::Embedded("lio.service.boot", first)),
             RunMode::Serve => pieces.push_back(Piece::Embedded("lio.serve", first)),
+            RunMode::Test => pieces.push_back(Piece::Embedded("lio.test", first)),
             RunMode::Script if self.script.is_some() || pieces.is_empty() => {
                 let name = self.script.map(|index| self.arguments[index].clone());
                 let name = name.filter(|name| name.as_c_str() != c"-");

@@ -67,7 +67,9 @@ fn run(command: Command) -> Result<ExitCode, String> {
         report(format_args!("cannot reach the supervisor: {error}"));
         return Ok(ExitCode::FAILURE);
     }
-    if let Some(script) = script {
+    if let Some(script) = script
+        && command.mode != RunMode::Test
+    {
         supervisor_link::report_load(script.to_bytes());
     }
     Ok(script::run(command.into_script()))

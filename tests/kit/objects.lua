@@ -78,6 +78,13 @@ M.makers = {
     local server, close = reentry.server(http.routes(), REQUEST)
     return server:dispatcher(), close
   end,
+  ["lio.http.memory_client"] = function()
+    local server, close = reentry.server(http.routes(), REQUEST)
+    local client = server:connect("127.0.0.1", 1, 100000, 100)
+    client:expect(false)
+    client:send(REQUEST)
+    return client, close
+  end,
   ["lio.http.server"] = function() return reentry.server(http.routes(), REQUEST) end,
   ["lio.http.multipart"] = function()
     local m = http.multipart("multipart/form-data; boundary=b", 10, 10000)

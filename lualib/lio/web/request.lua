@@ -153,8 +153,10 @@ function Request:take_over()
   local exchange = exchange_of(self)
   if native.response_has_begun(self) then misuse.raise "req:take_over: the request has already been answered" end
   exchange:send()
+  local ok, c = pcall(native.detach, self)
+  if not ok then misuse.raise("req:take_over: " .. c) end
   exchange.taken_over = true
-  return exchange.driver:register(native.detach(self))
+  return exchange.driver:register(c)
 end
 
 http.define_request_fields(getters, Request)
