@@ -130,6 +130,23 @@ fn parse_port(digits: &str) -> Option<u16> {
     is_number.then(|| digits.parse().ok())?
 }
 
+/// Returns the position of the client in the nodes of a field, which proxies have added from left to right: the last
+/// node that is not a trusted proxy, or the first node if all are trusted. An unreadable node (`None`) ends the search.
+/// Returns `None` if the last node is unreadable or missing.
+pub(crate) fn client(
+    nodes: &[Option<(IpAddr, Option<u16>)>], is_trusted: impl Fn(IpAddr) -> bool,
+) -> Option<(usize, IpAddr, Option<u16>)> {
+    let mut found = None;
+    for (index, node) in nodes.iter().enumerate().rev() {
+        let Some((address, port)) = *node else { break };
+        found = Some((index, address, port));
+        if !is_trusted(address) {
+            break;
+        }
+    }
+    found
+}
+
 /// Returns whether the scheme is `https`; `None` if it is neither `http` nor `https`.
 pub(crate) fn is_secure(proto: &[u8]) -> Option<bool> {
     match proto {
@@ -157,7 +174,8 @@ mod tests {
 
     #[test]
     fn elements_have_a_node_a_scheme_and_a_host() {
-        let field = r#"for=192.0.2.60;proto=http;by=203.0.113.43, For="[2001:db8::1]:4711" ; HOST="a.b:80",for=_hidden"#;
+        let field =
+            r#"for=192.0.2.60;proto=http;by=203.0.113.43, For="[2001:db8::1]:4711" ; HOST="a.b:80",for=_hidden"#;
         let expected = ["192.0.2.60 http -", "[2001:db8::1]:4711 - a.b:80", "_hidden - -"];
         assert_eq!(shown(field).expect("well-formed"), expected);
         assert_eq!(shown(r#"for="a\"b\\c""#).expect("well-formed"), [r#"a"b\c - -"#]);
@@ -199,12 +217,41 @@ mod tests {
             assert_eq!(read(text).as_deref(), Some(expected), "{text}");
         }
         for bad in [
-            "", "unknown", "_hidden", "192.0.2.1:", "192.0.2.1:65536", "192.0.2.1:+80", "192.0.2.01", "[192.0.2.1]",
-            "[::1", "[::1]x", "[::1]:", "::1%eth0", "1.2.3", "example.org", "192.0.2.1 ", "\u{ff11}.2.3.4",
+            "",
+            "unknown",
+            "_hidden",
+            "192.0.2.1:",
+            "192.0.2.1:65536",
+            "192.0.2.1:+80",
+            "192.0.2.01",
+            "[192.0.2.1]",
+            "[::1",
+            "[::1]x",
+            "[::1]:",
+            "::1%eth0",
+            "1.2.3",
+            "example.org",
+            "192.0.2.1 ",
+            "\u{ff11}.2.3.4",
         ] {
             assert_eq!(read(bad), None, "{bad}");
         }
         assert_eq!(node(b"\xff"), None);
+    }
+
+    #[test]
+    fn the_client_is_the_last_node_that_is_not_trusted() {
+        let found = |text: &str| {
+            let nodes: Vec<_> = list(text.as_bytes()).into_iter().map(node).collect();
+            let is_trusted = |address: IpAddr| address.to_string().starts_with("10.");
+            client(&nodes, is_trusted).map(|(index, address, _)| format!("{index} {address}"))
+        };
+        assert_eq!(found("1.1.1.1, 2.2.2.2").as_deref(), Some("1 2.2.2.2"));
+        assert_eq!(found("1.1.1.1, 2.2.2.2, 10.0.0.1,10.0.0.2").as_deref(), Some("1 2.2.2.2"));
+        assert_eq!(found("10.0.0.3, 10.0.0.4").as_deref(), Some("0 10.0.0.3"));
+        assert_eq!(found("1.1.1.1, unknown, 10.0.0.4").as_deref(), Some("2 10.0.0.4"));
+        assert_eq!(found("1.1.1.1, unknown"), None);
+        assert_eq!(found(""), None);
     }
 
     #[test]

@@ -139,6 +139,10 @@ impl<T: Transport> Server<T> {
             match &mut connection.state {
                 State::Idle | State::Head { .. } | State::Discarding { .. } => {}
                 State::Handling(_) => return None,
+                State::ProxyHeader { .. } => match self.read_proxy_header(slot, clock) {
+                    true => continue,
+                    false => return None,
+                },
                 State::Lingering => {
                     self.discard_rest(slot);
                     return None;

@@ -3,10 +3,11 @@
 use crate::event::{CLOSED, READ, WRITE};
 use crate::http::server::{Interest, Transport};
 use crate::socket::Socket;
+use crate::socket::address::Side;
 use crate::stream::queue::{Attempt, Sink};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::net::Shutdown;
+use std::net::{IpAddr, Shutdown};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
@@ -76,6 +77,11 @@ impl Transport for Plain {
             Interest::Write => WRITE,
             Interest::End => CLOSED,
         })
+    }
+
+    fn peer_ip(&self) -> io::Result<Option<IpAddr>> {
+        let address = self.socket.address(Side::Peer)?;
+        Ok(address.as_socket().map(|address| address.ip()))
     }
 
     fn is_registered(&self) -> bool {
