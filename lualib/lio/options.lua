@@ -118,16 +118,24 @@ function M.nearest(name, rules)
   if best and best_distance <= math.max(#best // 3, 1) and best_distance < #best then return best end
 end
 
--- `unknown(call, name, rules [, what])`: raises an error for a name that is not in the rules, and suggests a similar
--- name.
+-- Returns the names of the rules, as text for an error message.
+local function all_names(rules)
+  local names = {}
+  for name in pairs(rules) do names[#names + 1] = name end
+  table.sort(names)
+  return table.concat(names, ", ")
+end
+
+-- `unknown(call, name, rules [, what])`: raises an error for a name that is not in the rules. Suggests a similar name,
+-- or lists all names.
 function M.unknown(call, name, rules, what)
   what = what or "option"
   if type(name) ~= "string" then
     misuse.raise(("%s: %s names must be strings, got %s"):format(call, what, misuse.shown(name)))
   end
   local near = M.nearest(name, rules)
-  local hint = near and (" (did you mean '%s'?)"):format(near) or ""
-  misuse.raise(("%s: %s '%s' is unknown%s"):format(call, what, name, hint))
+  local hint = near and (" (did you mean '%s'?)"):format(near) or next(rules) and " (known: " .. all_names(rules) .. ")"
+  misuse.raise(("%s: %s '%s' is unknown%s"):format(call, what, name, hint or ""))
 end
 
 -- `wrong(call, name, wanted, value [, what])`: raises an error for an invalid value of an option.

@@ -14,7 +14,7 @@
 --                     socket is then armed); nil, message, code on failure
 --   `accept_waiting()`  accepts a waiting peer even if the server is full; returns whether a peer was waiting
 --
--- A server uses `net`, `scheduler`, `timers`, `sleep`, `connection_kind` and `listener_kind` of its driver, and
+-- If a server has the field `grace`, a stop of the loop waits for so many seconds. A server uses `net`, `scheduler`, `timers`, `sleep`, `connection_kind` and `listener_kind` of its driver, and
 -- `accept_by` if the backend accepts connections itself. net/remote.lua has a driver without a loop.
 
 local defer = require "lio.defer"
@@ -211,7 +211,7 @@ function M.start(driver, listener, backend)
   end
   local scheduler = driver.scheduler
   if scheduler.on_stop then
-    server.forget_stop = scheduler.on_stop(function(grace) server:stop(grace) end, function()
+    server.forget_stop = scheduler.on_stop(function(grace) server:stop(server.grace or grace) end, function()
       return remaining(server)
     end)
   end

@@ -4,12 +4,16 @@
 local app_servers = require "lio.web.app_server"
 local drivers = require "lio.net.driver"
 local misuse = require "lio.misuse"
+local networks_of = require "lio.web.networks"
 local options = require "lio.options"
 
 local M = {}
 
+-- `proxy_protocol`: true or "required": each connection begins with a header of the PROXY protocol; "optional": it may
+-- begin with one; or a table with `required` (default true) and `proxies` (the addresses that send a header).
 local LISTEN_OPTIONS <const> = {
   addr = options.string,
+  proxy_protocol = options.either(options.boolean, options.one_of("required", "optional"), options.table),
   backlog = options.integer(0, 2147483647),
   reuseport = options.boolean,
   v6only = options.boolean,
@@ -24,6 +28,17 @@ local RUN_OPTIONS <const> = {
   args = options.table,
 }
 for name, rule in pairs(LISTEN_OPTIONS) do RUN_OPTIONS[name] = rule end
+
+local PROXY_OPTIONS <const> = { required = options.boolean, proxies = options.table }
+
+-- Makes an app server read the headers of the PROXY protocol. `call` is the name of the method; `wanted` is the option.
+local function expect_proxy_header(call, app_server, wanted)
+  if not wanted then return end
+  if type(wanted) ~= "table" then wanted = { required = wanted ~= "optional" } end
+  options.check("app:" .. call, 2, wanted, PROXY_OPTIONS, "field of option 'proxy_protocol'")
+  local proxies = wanted.proxies and networks_of("app:" .. call, wanted.proxies)
+  app_server.server:expect_proxy_header(wanted.required ~= false, proxies)
+end
 
 -- Addresses --------------------------------------------------------------------------------------------
 
@@ -95,6 +110,7 @@ end
 local function serve(app, driver, listener)
   local app_server = app_servers.new(app, driver)
   local server = driver:serve(listener, app_server)
+  server.grace = app.grace
   table.insert(app.servers, server)
   return server, app_server
 end
@@ -110,6 +126,7 @@ local function listen(app, call, where, opts)
   local listener, message = driver.net.listen(addr, port, net_options(opts))
   if not listener then return nil, cannot_listen(addr, port, message) end
   local server, app_server = serve(app, driver, listener)
+  expect_proxy_header(call, app_server, opts.proxy_protocol)
   listener.on_exhausted = function() app_server:close_some_idle() end
   server.url = url_of(listener)
   -- A worker does not warn: the VM that started the workers has already warned.

@@ -109,7 +109,7 @@ impl<T: Transport> Server<T> {
             match self.fill(slot) {
                 Filled::Some => {}
                 Filled::WouldBlock => return,
-                Filled::End | Filled::Failed => return self.close(slot),
+                Filled::End | Filled::Failed(_) => return self.close(slot),
             }
         }
     }

@@ -77,7 +77,7 @@ impl<T: Transport> Server<T> {
                     self.park(slot, clock);
                     return false;
                 }
-                Filled::End | Filled::Failed => return self.end_without_header(slot),
+                Filled::End | Filled::Failed(_) => return self.end_without_header(slot),
             }
         }
     }

@@ -8,6 +8,9 @@ use std::fmt::Write;
 /// The maximum number of characters of the source that are shown.
 const MAX_SHOWN: usize = 80;
 
+/// The maximum number of including templates that are shown.
+const MAX_OUTER: usize = 5;
+
 /// Returns the message of an error. `path_of` returns the path of a template as messages show it.
 pub(super) fn text(error: &Error, path_of: impl Fn(&str) -> String) -> String {
     // The errors of including templates contain the error of the included template.
@@ -26,7 +29,7 @@ pub(super) fn text(error: &Error, path_of: impl Fn(&str) -> String) -> String {
     if let Some(shown) = at.and_then(|at| shown_line(chain[at])) {
         let _ = write!(message, ", in '{shown}'");
     }
-    for outer in chain[..at.unwrap_or(0)].iter().rev() {
+    for outer in chain[..at.unwrap_or(0)].iter().rev().take(MAX_OUTER) {
         if let Some(place) = place(outer) {
             let _ = write!(message, ", called from {place}");
         }
