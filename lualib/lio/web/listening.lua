@@ -35,7 +35,7 @@ local PROXY_OPTIONS <const> = { required = options.boolean, proxies = options.ta
 local function expect_proxy_header(call, app_server, wanted)
   if not wanted then return end
   if type(wanted) ~= "table" then wanted = { required = wanted ~= "optional" } end
-  options.check("app:" .. call, 2, wanted, PROXY_OPTIONS, "field of option 'proxy_protocol'")
+  options.check(("app:%s: option 'proxy_protocol'"):format(call), 2, wanted, PROXY_OPTIONS, "field")
   local proxies = wanted.proxies and networks_of("app:" .. call, wanted.proxies)
   app_server.server:expect_proxy_header(wanted.required ~= false, proxies)
 end

@@ -29,8 +29,8 @@ local function fields_of(list)
   end
   if next(fields) == nil then misuse.raise "web.trust_proxy: option 'headers' is empty" end
   if fields["forwarded"] and next(fields, next(fields)) ~= nil then
-    misuse.raise "web.trust_proxy: option 'headers' must list 'Forwarded' alone, or only 'X-Forwarded-…' fields: a "
-      .. "proxy that sets the one lets a client set the other"
+    misuse.raise("web.trust_proxy: option 'headers' must list 'Forwarded' alone, or only 'X-Forwarded-…' fields: a "
+      .. "proxy that sets the one lets a client set the other")
   end
   return fields
 end
