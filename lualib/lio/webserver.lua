@@ -14,6 +14,7 @@ local http = require "lio.http"
 local listening = require "lio.web.listening"
 local misuse = require "lio.misuse"
 local mounting = require "lio.web.mount"
+local percent_decode <const> = require "lio.http.percent_decode"
 local next_of = require("lio.web.middleware").next_of
 local settings = require "lio.web.settings"
 
@@ -33,7 +34,10 @@ M.escape = html.escape
 -- `web.url_escape(text)` returns the text, percent-encoded for one segment of a path, or for a name or a value of a
 -- query. `web.url_unescape(text)` decodes each `%xx`; it changes neither other percent signs nor `+`.
 M.url_escape = http.percent_encode
-M.url_unescape = require "lio.http.percent_decode"
+function M.url_unescape(text)
+  misuse.check("url_unescape", 1, text, "string")
+  return percent_decode(text)
+end
 
 local App = {}
 App.__index = App

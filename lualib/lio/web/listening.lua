@@ -24,8 +24,8 @@ local LISTEN_OPTIONS <const> = {
 local RUN_OPTIONS <const> = {
   workers = options.integer(1, 1024),
   watchdog = options.seconds_from_0,
-  module = options.string,
-  args = options.table,
+  module = options.internal(options.string),
+  args = options.internal(options.table),
 }
 for name, rule in pairs(LISTEN_OPTIONS) do RUN_OPTIONS[name] = rule end
 
