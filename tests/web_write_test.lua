@@ -210,6 +210,30 @@ t.test("after pieces were written, status and headers cannot be changed", functi
   t.eq(problems, { status = true, header = true, send = true, redirect = true, json = true, cookie = true })
 end)
 
+-- Regression: the returned value was dropped without a word.
+t.test("a response that a handler returns after it has written pieces is reported in the log", function()
+  for value, is_reported in pairs {
+    ['"text"'] = true, ["404"] = true, ["{ a = 1 }"] = true, ["res"] = false, ["true"] = false, ["nil, 'closed'"] = false,
+    ["res:write 'y'"] = false,
+  } do
+    for _, middleware in ipairs { false, true } do
+      local app = web.new()
+      if middleware then app:use(function(_, _, next) next() end) end
+      app:get("/", load("local req, res = ... res:write 'x' return " .. value, "=handler"))
+      local log = http.logged(function()
+        http.with(app, function(open)
+          local r = open():request("GET", "/")
+          t.eq({ r.status, r.body:sub(1, 1) }, { 200, "x" })
+        end)
+      end)
+      local wanted = "lio: error in GET /: the handler of GET / (handler:0) returned a " .. (value == '"text"' and "string"
+        or value == "404" and "number" or "table") .. " after it had begun to send a response with res:write; the value is "
+        .. "not sent\n"
+      t.eq(log, is_reported and wanted or "", value)
+    end
+  end
+end)
+
 t.test("a body of 32 MiB arrives whole, as one string and in pieces", function()
   local app = web.new()
   local piece = {}
