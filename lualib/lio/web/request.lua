@@ -1,6 +1,6 @@
 -- Requests as handlers see them. Fields are computed when they are first read: `method`, `path` (decoded), `raw_path`,
 -- `target`, `raw_query`, `query`, `params`, `headers`, `version`, `host`, `remote_addr`, `remote_port`, `is_tls`,
--- `cookies`, `upgrade` (the protocols that the client offers, or nil). Handlers and middleware may set other fields.
+-- `proxy_addr`, `cookies`, `upgrade` (the protocols that the client offers, or nil). Handlers and middleware may set other fields.
 
 local exchanges = require "lio.web.exchange"
 local form = require "lio.web.form"
@@ -52,6 +52,9 @@ function getters.original_path(req) return req.path end
 function getters.headers(req)
   return setmetatable({ [REQUEST] = req }, Headers)
 end
+
+-- Set by web/trust_proxy.lua.
+function getters.proxy_addr() return nil end
 
 -- Nil if the connection is closed.
 function getters.remote_addr(req)
