@@ -310,7 +310,8 @@ end
 
 test("requests of the web server check their arguments", {
   { "req:header", "'host'" }, { "req:header_all", "'host'" }, { "req:body", "10" }, { "req:json", "10" },
-  { "req:form", "{}" }, { "req:stream", "10" }, { "req:trailers" }, { "req:arg", "'x'", "'d'" }, { "req:validate", "{}", "{}" },
+  { "req:form", "{}" }, { "req:stream", "10" }, { "req:trailers" }, { "req:arg", "'x'", "'d'" },
+  { "req:validate", "{}", "{}" },
 }, in_requests)
 
 test("responses of the web server check their arguments", {

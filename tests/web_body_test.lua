@@ -308,8 +308,8 @@ t.test("a streamed body that ends early or is malformed raises in the handler", 
   end)
 end)
 
--- Regression: the reason of a body that could not be read was always "failed".
-t.test("if the client resets the connection, the reason of the unread body is reset", function()
+-- Regression: the reason for an unreadable body was always "failed".
+t.test("if the client resets the connection, the reason for the unread body is reset", function()
   local app, reasons = web.new(), {}
   app:post("/body", function(req)
     reasons[1] = select(2, req:body())

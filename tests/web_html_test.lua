@@ -28,7 +28,7 @@ t.test("a plain string is sent as text, and web.html as HTML", function()
   t.eq(get(function() return web.html "<b>1</b>" end), { 200, HTML, "<b>1</b>" })
 end)
 
-t.test("web.html can stand wherever a body can", function()
+t.test("web.html can be returned in each place of a body", function()
   t.eq(get(function() return 404, web.html "<p>none" end), { 404, HTML, "<p>none" })
   t.eq(get(function() return web.html "<p>none", 404 end), { 404, HTML, "<p>none" })
   local r = http.once(function(app)
@@ -97,7 +97,8 @@ t.test("web.html and res:html take only strings", function()
 end)
 
 t.test("web.escape escapes the content and the attributes of HTML", function()
-  t.eq(web.escape [[<a href="x" title='y'>&amp;</a>]], "&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;amp;&lt;/a&gt;")
+  t.eq(web.escape [[<a href="x" title='y'>&amp;</a>]],
+    "&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;amp;&lt;/a&gt;")
   t.eq(web.escape "", "")
   t.eq(web.escape "\0ü\xff", "\0ü\xff")
   t.eq(web.escape(12), "12")

@@ -101,7 +101,10 @@ end)
 t.test("the access log shows the client, wherever the log was added", function()
   for _, is_first in ipairs { true, false } do
     local lines, app = {}, web.new()
-    local log = web.log { format = function(entry) return entry.remote end, file = function(text) lines[#lines + 1] = text end }
+    local log = web.log {
+      format = function(entry) return entry.remote end,
+      file = function(text) lines[#lines + 1] = text end,
+    }
     if is_first then app:use(log) end
     app:use(web.trust_proxy { proxies = LOCAL })
     if not is_first then app:use(log) end
@@ -139,7 +142,8 @@ t.test("wrong options of trust_proxy raise at the program's line", function()
   refused("web.trust_proxy: option 'proxies' is missing$", {})
   refused("web.trust_proxy: option 'proxies' must be a list of at least one address$", { proxies = {} })
   refused("web.trust_proxy: option 'proxies' must be a list of at least one address$", { proxies = { "::1", x = 1 } })
-  refused("web.trust_proxy: option 'proxies': \"10.0.0.1/8\" is no address, network such as ", { proxies = { "10.0.0.1/8" } })
+  refused("web.trust_proxy: option 'proxies': \"10.0.0.1/8\" is no address, network such as ",
+    { proxies = { "10.0.0.1/8" } })
   refused("web.trust_proxy: option 'proxies': 5 is no address", { proxies = { 5 } })
   refused("web.trust_proxy: option 'headers' must list 'Forwarded', .* got \"X%-Real%-IP\"$",
     { proxies = LOCAL, headers = { "X-Real-IP" } })
@@ -171,7 +175,7 @@ local function through(proxy_protocol, bytes)
   return found
 end
 
-t.test("a header of either version tells the client's address, to the handler and to the log", function()
+t.test("a header of either version contains the client's address, for the handler and for the log", function()
   for _, header in ipairs { V1, v2(0x21, 0x11, V2_ADDRESSES) } do
     local remotes = {}
     local app, log = app_with_log(remotes)
@@ -187,7 +191,7 @@ t.test("a header of either version tells the client's address, to the handler an
   end
 end)
 
-t.test("version 2 tells whether the client used TLS", function()
+t.test("version 2 contains whether the client uses TLS", function()
   local tls = string.char(0x20) .. string.pack(">s2", "\1\0\0\0\0")
   t.eq(through(true, v2(0x21, 0x11, V2_ADDRESSES .. tls) .. GET),
     { addr = "192.0.2.1", port = 4711, tls = true, host = "test" })

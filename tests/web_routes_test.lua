@@ -280,8 +280,8 @@ t.test("a known method in lower case is refused when the route is added", functi
   local app = web.new()
   for _, method in ipairs { "get", "Post", "delete", "options", "connect", "trace" } do
     local upper = method:upper()
-    t.raises("bad argument #1 to 'route' %(methods are in upper case: '" .. upper .. "' expected, got '" .. method .. "'%)$",
-      app.route, app, method, "/", function() return "" end)
+    local wanted = ("methods are in upper case: '%s' expected, got '%s'"):format(upper, method)
+    t.raises("bad argument #1 to 'route' %(" .. wanted .. "%)$", app.route, app, method, "/", function() return "" end)
   end
   app:route("purge", "/", named "purge"):route("GET", "/", named "get")
   http.with(app, function(open)

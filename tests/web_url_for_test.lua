@@ -94,7 +94,7 @@ t.test("parameters that the route would not accept raise at the program's line",
   t.raises("app:url_for: call it with a colon", app.url_for, "s")
 end)
 
-t.test("a name belongs to one route of an app, and does not look like a pattern", function()
+t.test("a name belongs to one route of an app, and differs from a pattern", function()
   local app = web.new()
   raises("app:name: the app has no route that could be named 'x'$", app.name, app, "x")
   app:get("/", nothing):name "x"

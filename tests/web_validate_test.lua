@@ -3,7 +3,6 @@
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local json = require "lio.json"
-local web = require "lio.webserver"
 
 local JSON <const> = { "Content-Type: application/json" }
 local FORM <const> = { "Content-Type: application/x-www-form-urlencoded" }
@@ -185,7 +184,7 @@ t.test("middleware sees the refusal as a response, and on_error is not called", 
   t.eq({ r.status, seen, called }, { 422, { 422, "lio.invalid_request" }, nil })
 end)
 
-t.test("a mistake in a rule raises at the program's line, whatever the request contains", function()
+t.test("a mistake in a rule raises at the program's line, for any request", function()
   local function raises(message, rules, opts)
     local raised
     respond(function(req)

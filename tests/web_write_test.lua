@@ -212,9 +212,9 @@ end)
 
 -- Regression: the returned value was dropped without a word.
 t.test("a response that a handler returns after it has written pieces is reported in the log", function()
-  for value, is_reported in pairs {
-    ['"text"'] = true, ["404"] = true, ["{ a = 1 }"] = true, ["res"] = false, ["true"] = false, ["nil, 'closed'"] = false,
-    ["res:write 'y'"] = false,
+  for value, kind in pairs {
+    ['"text"'] = "string", ["404"] = "number", ["{ a = 1 }"] = "table", ["res"] = "", ["true"] = "",
+    ["nil, 'closed'"] = "", ["res:write 'y'"] = "",
   } do
     for _, middleware in ipairs { false, true } do
       local app = web.new()
@@ -226,10 +226,9 @@ t.test("a response that a handler returns after it has written pieces is reporte
           t.eq({ r.status, r.body:sub(1, 1) }, { 200, "x" })
         end)
       end)
-      local wanted = "lio: error in GET /: the handler of GET / (handler:0) returned a " .. (value == '"text"' and "string"
-        or value == "404" and "number" or "table") .. " after it had begun to send a response with res:write; the value is "
-        .. "not sent\n"
-      t.eq(log, is_reported and wanted or "", value)
+      local wanted = "lio: error in GET /: the handler of GET / (handler:0) returned a " .. kind
+        .. " after it had begun to send a response with res:write; the value is not sent\n"
+      t.eq(log, kind ~= "" and wanted or "", value)
     end
   end
 end)

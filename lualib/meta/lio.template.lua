@@ -11,7 +11,7 @@ local template = {}
 ---@field templates? table<string, string> templates without a file: their sources, by name
 ---@field globals? table<string, any> variables of every template
 ---@field autoescape? boolean true: values are escaped for HTML in every template; false: in none; default: by extension
----@field undefined? "lenient"|"strict"|"chainable" a missing variable is empty, raises, or also has empty fields; default `"lenient"`
+---@field undefined? "lenient"|"strict"|"chainable" whether missing variables are errors; default `"lenient"`
 ---@field reload? boolean whether changed files are read again; default false: a file is read once
 ---@field fuel? integer|false steps that a rendering may take, 1 or more; default `5000000`; false: no limit
 ---@field recursion? integer how deep templates and macros may be nested, 1 to 500; default `200`

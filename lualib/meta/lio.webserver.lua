@@ -5,9 +5,9 @@
 ---HTTP/1.1 servers (RFC 9110, RFC 9112). An app has routes and middleware. A handler receives a request and a response;
 ---it may wait. It answers with its return values or with the methods of the response. The return values are one of:
 ---`body`; `body, status`; `body, headers`; `body, status, headers`; `status`; `status, body`; `status, body, headers`;
----`res`; nothing. A body is a string (sent as plain text), a result of `web.html`, a table (sent as JSON), or a function
----that returns pieces until nil. A status is 200 to 599. If a handler returns other values, the client receives a 500, and the log names the handler and the
----values.
+---`res`; nothing. A body is a string (sent as plain text), a result of `web.html`, a table (sent as JSON), or a
+---function that returns pieces until nil. A status is 200 to 599. If a handler returns other values, the client
+---receives a 500, and the log names the handler and the values.
 ---@class lio.webserver
 ---@field defaults lio.WebOptions the default options of apps
 local web = {}
@@ -189,7 +189,9 @@ function App:not_found(f) end
 
 ---@class lio.WebListenOptions: lio.ListenOptions
 ---@field addr? string address, if `where` is a port; default `"127.0.0.1"`; `"0.0.0.0"`: all interfaces
----@field proxy_protocol? boolean|"required"|"optional"|lio.ProxyProtocolOptions whether connections begin with a header of the PROXY protocol; true is `"required"`; default false
+---@field proxy_protocol? lio.ProxyProtocol whether a header of the PROXY protocol comes first; default false
+
+---@alias lio.ProxyProtocol boolean|"required"|"optional"|lio.ProxyProtocolOptions
 
 ---@class lio.ProxyProtocolOptions
 ---@field required? boolean whether a connection without a header closes; default true
@@ -245,10 +247,10 @@ function web.compress(options) end
 
 ---@class lio.TrustProxyOptions
 ---@field proxies string[] addresses, networks such as `"10.0.0.0/8"`, `"loopback"`, `"private"`, `"unix:"`
----@field headers? string[] `Forwarded`, or some of `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`; default: the first two of these
+---@field headers? string[] default `{ "X-Forwarded-For", "X-Forwarded-Proto" }`; see docs/proxies.md
 
----Creates middleware that sets `req.remote_addr`, `req.remote_port`, `req.is_tls` and `req.host` to what trusted proxies
----have forwarded. The client is the last address that is not a trusted proxy. Fields from other addresses are ignored.
+---Creates middleware that sets `req.remote_addr`, `req.remote_port`, `req.is_tls` and `req.host` to the values that
+---trusted proxies have forwarded. The client is the last address that is not a trusted proxy. Fields from other addresses are ignored.
 ---@param options lio.TrustProxyOptions
 ---@return lio.Handler middleware
 function web.trust_proxy(options) end

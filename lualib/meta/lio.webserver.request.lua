@@ -20,7 +20,7 @@
 ---@field host? string `host[:port]`
 ---@field remote_addr? string ip of the client, `"unix:"` for a unix socket; nil if the client has disconnected
 ---@field remote_port? integer
----@field is_tls boolean whether the client has used TLS to a proxy that has told so (`web.trust_proxy`, the PROXY protocol)
+---@field is_tls boolean whether the client uses TLS to a trusted proxy (`web.trust_proxy`, PROXY protocol)
 ---@field proxy_addr? string the address of the proxy, if `web.trust_proxy` has set `remote_addr`
 ---@field upgrade? string the protocols that the client offers in `Upgrade`; nil if there are none
 local Request = {}
@@ -78,17 +78,19 @@ function Request:json(limit) end
 ---@return integer? status 400, 413, 415 …
 function Request:form(opts) end
 
----Returns one string: the value of a parameter of the route, of the query, or of a form in the body, in this order. If a
----name is repeated, returns its first value. The body is read only if its type is that of a form. If the form is
+---Returns one string: the value of a parameter of the route, of the query, or of a form in the body, in this order. If
+---a name is repeated, returns its first value. The body is read only if its type is that of a form. If the form is
 ---refused, returns the default; the refusal is then the response, unless the handler sets another.
 ---@param name string
 ---@param default? string
 ---@return string? value
 function Request:arg(name, default) end
 
+---@alias lio.RuleType "string"|"integer"|"number"|"boolean"|"array"|"object"|"any"
+
 ---A rule of `req:validate`. A condition whose type is wrong, or that the type of the value cannot have, raises.
 ---@class lio.Rule
----@field type? "string"|"integer"|"number"|"boolean"|"array"|"object"|"any"|string with a final `?`, the value is optional; default `"string"`
+---@field type? lio.RuleType|string default `"string"`; with a final `?`, the value is optional
 ---@field optional? boolean whether the value may be absent; default false
 ---@field default? any the result if the value is absent
 ---@field min? number the least number, or the least number of characters or items

@@ -150,6 +150,10 @@ function Response:set_result(...) end
 ---@private
 function Response:set_result_of(what, f, ...) end
 
+---Sets the response to a refusal of the request.
+---@private
+function Response:respond_with_refusal(refusal) end
+
 ---If there is no response and the body was refused, makes the refusal the response.
 ---@private
 function Response:set_refusal() end

@@ -1,5 +1,5 @@
-//! The PROXY protocol, versions 1 and 2: a header before the first byte of a connection, in which a proxy tells the
-//! address of the client. See <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>.
+//! The PROXY protocol, versions 1 and 2: a header before the first byte of a connection, in which a proxy reports
+//! the address of the client. See <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>.
 //!
 //! Invariant: the decision depends only on the bytes, not on how they are split, and a header has a bounded length.
 
@@ -21,7 +21,7 @@ const V2_FIXED: usize = 16;
 const TLS_TYPE: u8 = 0x20;
 const CLIENT_USED_TLS: u8 = 1;
 
-/// What a header says.
+/// The content of a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
     /// The number of bytes of the header.

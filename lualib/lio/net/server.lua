@@ -14,8 +14,9 @@
 --                     socket is then armed); nil, message, code on failure
 --   `accept_waiting()`  accepts a waiting peer even if the server is full; returns whether a peer was waiting
 --
--- If a server has the field `grace`, a stop of the loop waits for so many seconds. A server uses `net`, `scheduler`, `timers`, `sleep`, `connection_kind` and `listener_kind` of its driver, and
--- `accept_by` if the backend accepts connections itself. net/remote.lua has a driver without a loop.
+-- A server uses `net`, `scheduler`, `timers`, `sleep`, `connection_kind` and `listener_kind` of its driver, and
+-- `accept_by` if the backend accepts connections itself. net/remote.lua has a driver without a loop. The field `grace`
+-- of a server, if it is set, is the grace period of the server, in seconds, when the loop stops.
 
 local defer = require "lio.defer"
 local misuse = require "lio.misuse"

@@ -28,6 +28,8 @@ local function shown_text(text)
   return html.escape((text:gsub("%c", "?")))
 end
 
+local UP <const> = '<tr><td><a href="../" aria-label="Parent folder">../</a><td class="n">–<td class="n d">\n'
+
 local UNITS <const> = { "kB", "MB", "GB", "TB", "PB", "EB" }
 
 local function shown_size(bytes)
@@ -58,12 +60,13 @@ return function(shown, path, entries, more, hidden)
     end
   end
   local title = shown_text(shown)
-  local up = path ~= "" and '<tr><td><a href="../" aria-label="Parent folder">../</a><td class="n">–<td class="n d">\n' or ""
+  local up = path ~= "" and UP or ""
   local function count(number, one, many) return number .. " " .. (number == 1 and one or many) end
   return table.concat {
     '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
     '<meta name="viewport" content="width=device-width,initial-scale=1">',
-    "<title>", title, "</title><style>", STYLE, "</style></head><body>\n<main><h1>", title, "</h1>\n<table aria-label=\"Files\">",
+    "<title>", title, "</title><style>", STYLE, "</style></head><body>\n<main><h1>", title,
+    '</h1>\n<table aria-label="Files">',
     '<thead><tr><th>Name<th class="n">Size<th class="n d">Changed (UTC)</thead><tbody>\n',
     up, table.concat(rows), "</tbody></table>\n<p>", count(folders, "folder", "folders"), ", ",
     count(files, "file", "files"), more and ", and more that are not shown" or "", "</p>\n</main></body></html>\n",

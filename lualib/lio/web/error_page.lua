@@ -1,5 +1,6 @@
--- The library's own responses to errors: a short text, a page for browsers, or JSON for clients that accept JSON but not
--- text; with `debug = true`, a page with the traceback and source lines. Called by web/handler_error.lua and web/routing.lua.
+-- The library's own responses to errors: a short text, a page for browsers, or JSON for clients that accept JSON but no
+-- text; with `debug = true`, a page with the traceback and source lines. Called by web/handler_error.lua,
+-- web/routing.lua and web/static.lua.
 
 local html = require "lio.web.html"
 local http = require "lio.http"

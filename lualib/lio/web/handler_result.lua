@@ -3,7 +3,7 @@
 -- body was refused and the handler sets nothing, the refusal is the response.
 --
 -- Invariant: the results of a handler that has begun to send, or has taken over the connection, are not sent. If they
--- look like a response, the log says so.
+-- have the form of a response, the log contains an entry about them.
 
 local debug <const> = debug or require "lio.debug"
 local classes = require "lio.web.response_class"
@@ -19,8 +19,8 @@ local check_open <const> = classes.check_open
 local Response <const> = classes.Response
 
 -- The valid results of a handler, for the error about invalid results.
-local FORMS <const> = "a body (string, web.html, table or function), or: body, status; body, headers; body, status, headers; "
-  .. "status; status, body; status, body, headers; nothing"
+local FORMS <const> = "a body (string, web.html, table or function), or: body, status; body, headers; "
+  .. "body, status, headers; status; status, body; status, body, headers; nothing"
 
 local function is_status(value)
   return math.type(value) == "integer" and value >= 200 and value <= 599

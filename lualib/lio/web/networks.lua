@@ -10,8 +10,8 @@ return function(call, list)
   for index, text in ipairs(list) do
     count = index
     if type(text) ~= "string" or not networks:add(text) then
-      misuse.raise(("%s: option 'proxies': %s is no address, network such as '10.0.0.0/8', 'loopback', 'private' or 'unix:'")
-        :format(call, misuse.shown(text)))
+      misuse.raise(("%s: option 'proxies': %s is no address, network such as '10.0.0.0/8', 'loopback', 'private' or "
+        .. "'unix:'"):format(call, misuse.shown(text)))
     end
   end
   if count == 0 or next(list, count) ~= nil then

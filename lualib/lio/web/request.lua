@@ -1,6 +1,7 @@
 -- Requests as handlers see them. Fields are computed when they are first read: `method`, `path` (decoded), `raw_path`,
 -- `target`, `raw_query`, `query`, `params`, `headers`, `version`, `host`, `remote_addr`, `remote_port`, `is_tls`,
--- `proxy_addr`, `cookies`, `upgrade` (the protocols that the client offers, or nil). Handlers and middleware may set other fields.
+-- `proxy_addr`, `cookies`, `upgrade` (the protocols that the client offers, or nil). Handlers and middleware may set
+-- other fields.
 
 local exchanges = require "lio.web.exchange"
 local form = require "lio.web.form"
@@ -152,16 +153,17 @@ function Request:form(opts)
   return fields, files, status
 end
 
--- `req:arg(name [, default])` returns a string: the value of a parameter of the route, of the query, or of a form in the
--- body, in this order; if a name is repeated, the first value. Returns `default`, a string or nil, if there is none.
+-- `req:arg(name [, default])` returns a string: the value of a parameter of the route, of the query, or of a form in
+-- the body, in this order; if a name is repeated, the first value. Returns `default`, a string or nil, if there is
+-- none.
 function Request:arg(name, default)
   check(self, "arg")
   return require("lio.web.argument")(self, name, default)
 end
 
--- `req:validate(rules [, opts])` returns a table of the converted values of a JSON body, a form or the query. If a value
--- does not satisfy its rule, raises a refusal: unless the handler catches it, the client gets the status 422 and a list
--- of the problems. See web/validate.lua.
+-- `req:validate(rules [, opts])` returns a table of the converted values of a JSON body, a form or the query. If a
+-- value does not satisfy its rule, raises a refusal: unless the handler catches it, the client gets the status 422 and
+-- a list of the problems. See web/validate.lua.
 function Request:validate(rules, opts)
   check(self, "validate")
   return require("lio.web.validate")(self, exchange_of(self), rules, opts)

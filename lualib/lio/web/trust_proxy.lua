@@ -22,8 +22,8 @@ local function fields_of(list)
   for _, name in ipairs(list) do
     local lower = type(name) == "string" and name:lower()
     if not KNOWN[lower] then
-      misuse.raise(("web.trust_proxy: option 'headers' must list 'Forwarded', 'X-Forwarded-For', 'X-Forwarded-Proto' or "
-        .. "'X-Forwarded-Host', got %s"):format(misuse.shown(name)))
+      misuse.raise(("web.trust_proxy: option 'headers' must list 'Forwarded', 'X-Forwarded-For', 'X-Forwarded-Proto' "
+        .. "or 'X-Forwarded-Host', got %s"):format(misuse.shown(name)))
     end
     fields[lower] = true
   end

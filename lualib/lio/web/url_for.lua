@@ -107,7 +107,8 @@ end
 local function encode_parameter(call, part, value)
   local text = text_of(value)
   if not text then
-    misuse.raise(("%s: parameter '%s' must be a string or a number, got %s"):format(call, part.name, misuse.shown(value)))
+    misuse.raise(("%s: parameter '%s' must be a string or a number, got %s"):format(call, part.name,
+      misuse.shown(value)))
   end
   if part.constraint and not text:find("^" .. part.constraint .. "$") then
     misuse.raise(("%s: parameter '%s' must match '%s', got %s"):format(call, part.name, part.constraint,

@@ -54,7 +54,7 @@ function CONVERT.object(value)
   return type(value) == "table" and getmetatable(value) ~= json.array_mt and value or nil
 end
 
--- What a value of each type must be.
+-- The problem of a value that does not have the type of its rule.
 local WANTED <const> = {
   string = "must be a string", integer = "must be an integer", number = "must be a number",
   boolean = "must be true or false", array = "must be a list", object = "must be an object",

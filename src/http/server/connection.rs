@@ -32,7 +32,7 @@ pub(super) struct Connection<T: Transport> {
     pub(super) body_from: Option<u64>,
     pub(super) state: State,
     pub(super) deadline: Deadline,
-    /// What a proxy has said about the client.
+    /// The report of a proxy about the client.
     pub(super) proxied: Option<Box<Proxied>>,
     pub(super) peer: Peer,
     pub(super) client: Client,

@@ -1,4 +1,4 @@
-//! The header of the PROXY protocol, with which a proxy tells the address of the client before the first request.
+//! The header of the PROXY protocol, with which a proxy reports the address of the client before the first request.
 //!
 //! Only a server with a [`ProxyPolicy`] has connections in the state `ProxyHeader`, and only they cost anything. A
 //! connection whose header is malformed closes without a response: its peer does not speak HTTP.
@@ -19,7 +19,7 @@ pub(crate) struct ProxyPolicy {
     pub(crate) proxies: Option<Networks>,
 }
 
-/// What a proxy has said about the client of a connection.
+/// The report of a proxy about the client of a connection.
 pub(crate) struct Proxied {
     /// The address of the client.
     pub(crate) client: SocketAddr,
@@ -33,7 +33,7 @@ impl<T: Transport> Server<T> {
         self.proxy_policy = Some(Box::new(policy));
     }
 
-    /// Returns what a proxy has said about the client of a request; `None` if no proxy has said anything.
+    /// Returns the report of a proxy about the client of a request; `None` if there is none.
     pub(crate) fn proxied(&self, id: RequestId) -> Option<&Proxied> {
         let connection = self.connections.get(id.slot())?;
         let is_same = (connection.stamp..=connection.request_stamp).contains(&id.stamp());

@@ -10,7 +10,7 @@
 //! | [`routes`] | the routes of an app |
 //! | [`site`], [`files`] | served folders; files as responses |
 //! | [`html`] | texts that are sent as HTML; escaping |
-//! | [`proxies`] | trusted proxies, and what they tell about clients |
+//! | [`proxies`] | trusted proxies, and their reports about clients |
 //! | [`form`], [`spool`] | multipart forms; temporary files |
 //! | [`client`] | responses that a client receives |
 //! | `transport` | plain sockets as transport |

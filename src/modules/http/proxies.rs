@@ -1,5 +1,5 @@
-//! The proxies that an app trusts: `http.networks()`, the addresses with which proxies forward their clients, and what
-//! the PROXY protocol has told. Used by lualib/lio/web/trust_proxy.lua and lualib/lio/web/listening.lua.
+//! The proxies that an app trusts: `http.networks()`, the fields with which proxies forward their clients, and the
+//! PROXY protocol. Used by lualib/lio/web/trust_proxy.lua and lualib/lio/web/listening.lua.
 
 use super::machine::machine;
 use super::request::served;
@@ -88,7 +88,7 @@ pub(super) fn expect_proxy_header(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `request.used_tls(req)`: returns whether the PROXY protocol has told that the client has used TLS.
+/// `request.used_tls(req)`: returns whether the client has used TLS, according to the PROXY protocol.
 pub(super) const USED_TLS: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     Ok(machine.server.borrow().proxied(id).is_some_and(|proxied| proxied.is_tls))

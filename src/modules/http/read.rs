@@ -45,7 +45,7 @@ fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, mode: ReadMo
     })
 }
 
-/// Returns the reason of a failed read, in the words of `lio.net`.
+/// Returns the reason for a failed read, in the words of `lio.net`.
 pub(super) fn reason_of(kind: io::ErrorKind) -> &'static str {
     match kind {
         io::ErrorKind::ConnectionReset => "reset",
