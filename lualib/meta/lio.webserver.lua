@@ -250,7 +250,8 @@ function web.compress(options) end
 ---@field headers? string[] default `{ "X-Forwarded-For", "X-Forwarded-Proto" }`; see docs/proxies.md
 
 ---Creates middleware that sets `req.remote_addr`, `req.remote_port`, `req.is_tls` and `req.host` to the values that
----trusted proxies have forwarded. The client is the last address that is not a trusted proxy. Fields from other addresses are ignored.
+---trusted proxies have forwarded. The client is the last address that is not a trusted proxy. Fields from other
+---addresses are ignored.
 ---@param options lio.TrustProxyOptions
 ---@return lio.Handler middleware
 function web.trust_proxy(options) end
