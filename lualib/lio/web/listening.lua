@@ -31,13 +31,14 @@ for name, rule in pairs(LISTEN_OPTIONS) do RUN_OPTIONS[name] = rule end
 
 local PROXY_OPTIONS <const> = { required = options.boolean, proxies = options.table }
 
--- Makes an app server read the headers of the PROXY protocol. `call` is the name of the method; `wanted` is the option.
-local function expect_proxy_header(call, app_server, wanted)
-  if not wanted then return end
+-- Checks the option `proxy_protocol`. Returns a function that makes a native server read headers of the PROXY protocol;
+-- nil if the server shall read none. `call` is the name of the method.
+local function proxy_protocol_of(call, wanted)
+  if not wanted then return nil end
   if type(wanted) ~= "table" then wanted = { required = wanted ~= "optional" } end
   options.check(("app:%s: option 'proxy_protocol'"):format(call), 2, wanted, PROXY_OPTIONS, "field")
   local proxies = wanted.proxies and networks_of("app:" .. call, wanted.proxies)
-  app_server.server:expect_proxy_header(wanted.required ~= false, proxies)
+  return function(server) server:expect_proxy_header(wanted.required ~= false, proxies) end
 end
 
 -- Addresses --------------------------------------------------------------------------------------------
@@ -123,10 +124,11 @@ end
 local function listen(app, call, where, opts)
   local driver = driver_for(call)
   local addr, port = parse_address(call, where, opts)
+  local expect_proxy_header = proxy_protocol_of(call, opts.proxy_protocol)
   local listener, message = driver.net.listen(addr, port, net_options(opts))
   if not listener then return nil, cannot_listen(addr, port, message) end
   local server, app_server = serve(app, driver, listener)
-  expect_proxy_header(call, app_server, opts.proxy_protocol)
+  if expect_proxy_header then expect_proxy_header(app_server.server) end
   listener.on_exhausted = function() app_server:close_some_idle() end
   server.url = url_of(listener)
   -- A worker does not warn: the VM that started the workers has already warned.
