@@ -55,7 +55,7 @@ t.test("a change of a template, of a file that it includes, or of a missing temp
     ["page.txt"] = "a{% include 'part.txt' %}", ["part.txt"] = "a",
   }
   local port = p:serving()
-  p:settled(4)
+  p:settled(3)
   t.eq(kit.get(port), "aa-")
   p:write("part.txt", "b")
   t.eq(p.child:line():match "/([^/]*)$", "part.txt changed, restarting")

@@ -47,7 +47,7 @@ const BLOCKS: usize = 150;
 
 /// The maximum number of code lines of `src/`, without tests, comments and blank lines; and the maximum number of lines
 /// of one file, without tests.
-const CODE_LINES: usize = 30_000;
+const CODE_LINES: usize = 31_000;
 const FILE_LINES: usize = 500;
 
 /// Files that may have thread-local data or mutable statics, and a description of the data. Objects of a VM do not

@@ -2,7 +2,7 @@
 
 use super::draft::Draft;
 use super::id::{ConnectionId, RequestId};
-use super::proxy::Proxied;
+use super::proxied::Proxied;
 use super::settings::{Span, Time};
 use super::transport::Transport;
 use crate::codec::http1::body::{Framing, IncomingBody};

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `work` | the next work; events |
 //! | `accept` | new connections; closing idle connections to make room |
-//! | [`proxy`] | the header of the PROXY protocol |
+//! | `proxy` | the header of the PROXY protocol |
 //! | `request` | parsing the next request; discarding unread bodies |
 //! | `body` | bodies of requests that a handler reads |
 //! | `respond` | whole responses; heads |
@@ -19,7 +19,7 @@
 //! | `send` | flushing queues; waits of handlers |
 //! | `deadline` | the deadline of each connection, including keep-alive; passed deadlines |
 //! | `close` | ending requests; closing connections; stopping the server |
-//! | `connection`, [`id`], [`settings`], `read_buffer`, [`transport`] | the data |
+//! | `connection`, [`proxied`], [`id`], [`settings`], `read_buffer`, [`transport`] | the data |
 //!
 //! Invariants: a connection has one request at a time. The head of the next request is parsed after the previous
 //! response is queued and the previous body consumed, so responses are sent in order. After ambiguous framing the
@@ -35,7 +35,8 @@ mod deadline;
 pub(crate) mod draft;
 pub(crate) mod id;
 mod pieces;
-pub(crate) mod proxy;
+pub(crate) mod proxied;
+mod proxy;
 mod read_buffer;
 mod request;
 mod respond;
@@ -63,7 +64,7 @@ use crate::event::timers;
 use crate::http::router::routes::Routes;
 use connection::{Connection, Handling, Spare};
 use draft::Draft;
-use proxy::ProxyPolicy;
+use proxied::ProxyPolicy;
 use read_buffer::ReadBuffer;
 use slab::Slab;
 use std::cell::{Ref, RefCell};

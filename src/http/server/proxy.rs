@@ -4,28 +4,11 @@
 //! connection whose header is malformed closes without a response: its peer does not speak HTTP.
 
 use super::connection::State;
+use super::proxied::{Proxied, ProxyPolicy};
 use super::settings::Clock;
 use super::work::Filled;
 use super::{RequestId, Server, Transport};
-use crate::codec::networks::Networks;
 use crate::codec::proxy_protocol::{Parsed, parse};
-use std::net::SocketAddr;
-
-/// Which connections begin with a header.
-pub(crate) struct ProxyPolicy {
-    /// Whether a connection without a header closes.
-    pub(crate) required: bool,
-    /// The addresses of the proxies; `None` if every peer is a proxy. A header from another address is not read.
-    pub(crate) proxies: Option<Networks>,
-}
-
-/// The report of a proxy about the client of a connection.
-pub(crate) struct Proxied {
-    /// The address of the client.
-    pub(crate) client: SocketAddr,
-    /// Whether the client has used TLS to the proxy.
-    pub(crate) is_tls: bool,
-}
 
 impl<T: Transport> Server<T> {
     /// Makes the server read a header at the start of each connection that it accepts from now on.

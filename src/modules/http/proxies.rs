@@ -5,7 +5,7 @@ use super::machine::machine;
 use super::request::served;
 use crate::codec::forwarded::{self, Element};
 use crate::codec::networks::Networks;
-use crate::http::server::proxy::ProxyPolicy;
+use crate::http::server::proxied::ProxyPolicy;
 use crate::lua::{Call, Fault, Function, FunctionTable, New, Object, Stack, functions};
 use std::net::IpAddr;
 

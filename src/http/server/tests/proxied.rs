@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::codec::networks::Networks;
-use crate::http::server::proxy::ProxyPolicy;
+use crate::http::server::proxied::ProxyPolicy;
 use std::net::IpAddr;
 
 const HEADER: &[u8] = b"PROXY TCP4 192.0.2.1 198.51.100.2 4711 80\r\n";
