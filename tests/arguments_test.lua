@@ -299,9 +299,11 @@ test("lio.webserver checks its arguments", {
   { "web.rate_limit", "{ rate = 1 }" }, { "web.request_id", "{}" }, { "web.sessions", "{ secret = key }" },
   { "limit:take", "'x'" }, { "limit:reset", "'x'" }, { "store:load", "'x'" }, { "store:save", "'x'", "'y'", "10" },
   { "store:destroy", "'x'" },
+  { "web.html", "'x'" }, { "web.escape", "'x'" }, { "web.url_escape", "'x'" }, { "web.url_unescape", "'x'" },
+  { "web.trust_proxy", "{ proxies = { '::1' } }" },
   { "app:get", "'/'", "print" }, { "app:post", "'/'", "print", "print" }, { "app:any", "'/'", "print" },
   { "app:route", "'GET'", "'/'", "print" }, { "app:mount", "'/in'", "inner" }, { "app:use", "'/in'", "print" },
-  { "app:use", "print" }, { "app:static", "'/'", "folder", "{}" }, { "app:on_error", "print" },
+  { "app:use", "print" }, { "app:static", "'/'", "folder", "{}" }, { "app:name", "'n'" }, { "app:on_error", "print" },
   { "app:not_found", "print" }, { "app:listen", "'127.0.0.1:0'", "{}" }, { "app:run", "'127.0.0.1:0'", "{}" },
   { "app:server" },
 })
@@ -332,12 +334,14 @@ end
 
 test("requests of the web server check their arguments", {
   { "req:header", "'host'" }, { "req:header_all", "'host'" }, { "req:body", "10" }, { "req:json", "10" },
-  { "req:form", "{}" }, { "req:stream", "10" }, { "req:trailers" },
+  { "req:form", "{}" }, { "req:stream", "10" }, { "req:trailers" }, { "req:arg", "'x'", "'d'" },
+  { "req:validate", "{}", "{}" },
 }, in_requests)
 
 test("responses of the web server check their arguments", {
   { "res:status", "200" }, { "res:header", "'X-A'", "'b'" }, { "res:add_header", "'X-A'", "'b'" },
   { "res:get_header", "'X-A'" }, { "res:cookie", "'a'", "'b'", "{}" }, { "res:send", "'x'" }, { "res:json", "{}" },
+  { "res:html", "'x'" },
   { "res:redirect", "'/x'", "302" }, { "res:write", "'x'" }, { "res:flush" },
   { "res:file", "folder .. '/file'", "{}" },
   { "res:sse", "{}" }, { "res:on_head", "print" }, { "res:on_end", "print" }, { "res:trailer", "'X-A'", "'b'" },

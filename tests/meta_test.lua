@@ -19,6 +19,7 @@ local INTERNAL <const> = {}
 for name in ([[ lio.serve lio.test
   lio.crypto.core lio.crypto.password
   lio.stream lio.http lio.shared_writer lio.resolver lio.task.core lio.task_list lio.service ltask.core
+  lio.template.core
   lio.defer lio.watch_hooks lio.supervisor lio.misuse lio.options lio.debug lio.panics bee.object
   ltask.callbacks ltask.concurrent ltask.coroutines ltask.errors ltask.exclusive_loop ltask.log ltask.log_output
   ltask.main ltask.main_thread ltask.quit_handler ltask.require ltask.root_client ltask.sessions
@@ -119,6 +120,7 @@ local function gather()
   local watcher <close> = assert(require("lio.signal").open "SIGUSR1")
   add("lio.SignalWatcher", watcher)
   add("lio.Timers", require("lio.timer").new())
+  add("lio.Views", require("lio.template").new())
   add("lio.Log", web.log { file = function() end })
   add("lio.Encoder", require("lio.compress").encoder "gzip")
   add("lio.Decoder", require("lio.compress").decoder "gzip")
@@ -152,6 +154,7 @@ local function gather()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
     -- These modules are loaded when they are first used.
     t.ok(web.basic_auth and web.compress and web.cors and web.log and web.request_id and web.sessions)
+    t.ok(web.compress and web.log and web.trust_proxy) -- these modules are loaded when they are first used
     add("lio.Listener", listener)
     local udp <close> = assert(net.udp("127.0.0.1", 0))
     add("lio.Udp", udp)

@@ -23,7 +23,9 @@ pub(crate) mod socket;
 pub(crate) mod stream;
 pub(crate) mod supervisor;
 pub(crate) mod task;
+pub(crate) mod template;
 pub(crate) mod timer;
+mod value_error;
 pub(crate) mod waker;
 
 use self::ltask::bootstrap::{Bootstrap, Environment};
@@ -54,6 +56,7 @@ impl Library for Builtin {
         ("lio.stream", stream::OPEN),
         ("lio.supervisor", supervisor::OPEN),
         ("lio.task.core", task::OPEN),
+        ("lio.template.core", template::OPEN),
         ("lio.timer", timer::OPEN),
         ("ltask", ltask::OPEN),
         ("ltask.bootstrap", Bootstrap::<Builtin>::OPEN),
