@@ -4,6 +4,7 @@
 //! belong to the script or the subcommand; this file does not read them.
 
 use super::script::{Piece, Script};
+use super::suggestion;
 use rustix::process::Pid;
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, OsString};
@@ -12,16 +13,35 @@ use std::os::unix::ffi::OsStringExt;
 
 pub(super) const USAGE: &str = "\
 usage: lio [options] [script [args]]
-       lio serve DIR [options]
-  script    run this Lua file; `arg` and `...` hold its arguments
-  -         run standard input
-  serve DIR serve a folder's files over HTTP; 'lio serve --help' shows the options
-  -e CODE   run CODE, may be repeated; the script, if any, runs afterwards
-  --service run the script inside the scheduler, in a service that owns a loop
-  --watch   run the script, and restart it when a file that it has loaded changes
-  -v        show the versions
-  -h        show this help
-  --        stop handling options";
+       lio COMMAND [arguments]
+
+  script      run this Lua file; `arg` and `...` hold its arguments
+  -           run standard input
+  (nothing)   on a terminal: a prompt on a running loop; otherwise run standard input
+
+options:
+  -e CODE     run CODE, may be repeated; the script, if any, runs afterwards
+  -i          show the prompt after the script and CODE
+  --service   run the script inside the scheduler, in a service that owns a loop
+  --watch     run the script, and restart it when a file that it has loaded changes
+  -v          show the versions
+  -h          show this help
+  --          stop handling options
+
+commands ('lio COMMAND --help' shows the arguments):
+  serve DIR               serve a folder's files over HTTP
+  new app|service|game DIR  write a small project with a test
+  check [PATH ...]        report syntax errors and undefined globals
+
+environment:
+  LUA_PATH, LUA_CPATH     where `require` searches, after the script's folder
+  LIO_TRACEBACK=full      show the library's own lines in tracebacks";
+
+/// The subcommands, and the built-in modules that run them.
+const SUBCOMMANDS: &[(&str, &str)] = &[("check", "lio.check"), ("new", "lio.new"), ("serve", "lio.serve")];
+
+/// The long forms of the options, for suggestions.
+const LONG_OPTIONS: &[&str] = &["--help", "--service", "--version", "--watch"];
 
 /// A parsed command line.
 #[derive(Default)]
@@ -30,6 +50,8 @@ pub(super) struct Command {
     pub(super) version: bool,
     pub(super) mode: RunMode,
     pub(super) watch: bool,
+    /// Whether the prompt follows.
+    pub(super) interactive: bool,
     /// The socket to the supervisor that has started this process, and the supervisor's process ID.
     pub(super) supervisor: Option<(RawFd, Pid)>,
     chunks: Vec<Vec<u8>>,
@@ -46,8 +68,8 @@ pub(super) enum RunMode {
     Script,
     /// In a service of the scheduler.
     Service,
-    /// The subcommand `serve`, without a script.
-    Serve,
+    /// A subcommand, which this built-in module runs.
+    Subcommand(&'static str),
 }
 
 /// The option that a supervisor passes to the program that it starts. It precedes all other options and is hidden from
@@ -88,6 +110,7 @@ impl Command {
             match argument {
                 b"-h" | b"--help" => command.help = true,
                 b"-v" | b"--version" => command.version = true,
+                b"-i" => command.interactive = true,
                 b"--watch" => command.watch = true,
                 b"--service" => command.mode = RunMode::Service,
                 b"--" => {
@@ -103,12 +126,14 @@ impl Command {
                 [b'-', b'e', code @ ..] => command.chunks.push(code.to_vec()),
                 [b'-', _, ..] => {
                     let shown = String::from_utf8_lossy(argument);
-                    return Err(format!("unrecognized option '{shown}'"));
+                    let hint = suggestion::hint(&shown, LONG_OPTIONS);
+                    return Err(format!("unknown option '{shown}'{hint}"));
                 }
                 word => {
-                    // A script with this name can be run with `lio ./serve` or `lio -- serve`.
-                    if word == b"serve" && command.mode == RunMode::Script && !command.watch {
-                        command.mode = RunMode::Serve;
+                    // A script with the name of a subcommand can be run with `lio ./serve` or `lio -- serve`.
+                    let known = SUBCOMMANDS.iter().find(|(name, _)| name.as_bytes() == word);
+                    if let (Some((_, module)), RunMode::Script, false) = (known, command.mode, command.watch) {
+                        command.mode = RunMode::Subcommand(module);
                     }
                     command.script = Some(index - 1);
                     break;
@@ -126,7 +151,13 @@ impl Command {
     /// Returns the script, if there is one and it is not standard input.
     pub(super) fn named_script(&self) -> Option<&CStr> {
         let name = self.arguments[self.script?].as_c_str();
-        (name != c"-").then_some(name)
+        (name != c"-" && !matches!(self.mode, RunMode::Subcommand(_))).then_some(name)
+    }
+
+    /// Returns a hint for a script that does not exist: the subcommand that the user may have meant.
+    pub(super) fn subcommand_hint(script: &CStr) -> String {
+        let names: Vec<&str> = SUBCOMMANDS.iter().map(|(name, _)| *name).collect();
+        suggestion::hint(&script.to_string_lossy(), &names)
     }
 
     /// Returns the arguments for a process that runs the script: the arguments of this process, without `--watch`
@@ -142,20 +173,24 @@ impl Command {
 
     /// Converts the command line to the code to run.
     pub(super) fn into_script(self) -> Script {
+        let file = self.named_script().map(CStr::to_owned);
         let mut pieces: VecDeque<Piece> = self.chunks.into_iter().map(Piece::Text).collect();
         // The scheduler gets the script itself as its first argument.
         let own = usize::from(self.mode != RunMode::Service);
         let first = self.script.map_or(self.arguments.len(), |index| index + own);
         match self.mode {
             RunMode::Service => pieces.push_back(Piece::Embedded("lio.service.boot", first)),
-            RunMode::Serve => pieces.push_back(Piece::Embedded("lio.serve", first)),
-            RunMode::Script if self.script.is_some() || pieces.is_empty() => {
+            RunMode::Subcommand(module) => pieces.push_back(Piece::Embedded(module, first)),
+            RunMode::Script if self.script.is_some() || pieces.is_empty() && !self.interactive => {
                 let name = self.script.map(|index| self.arguments[index].clone());
                 let name = name.filter(|name| name.as_c_str() != c"-");
                 pieces.push_back(Piece::File(name, first));
             }
             RunMode::Script => {}
         }
-        Script { position: self.script.unwrap_or(0), arguments: self.arguments, pieces, failed: false }
+        if self.interactive {
+            pieces.push_back(Piece::Embedded("lio.repl", self.arguments.len()));
+        }
+        Script { position: self.script.unwrap_or(0), arguments: self.arguments, pieces, file, failed: false }
     }
 }

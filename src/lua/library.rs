@@ -57,6 +57,12 @@ pub(crate) fn embedded(name: &[u8]) -> Option<&'static Embedded> {
     found.ok().map(|index| &EMBEDDED[index])
 }
 
+/// Returns whether `name` is the name of an embedded file, such as `lio/net.lua`, as messages show it.
+pub(crate) fn is_embedded_file(name: &[u8]) -> bool {
+    let module = name.strip_suffix(b".lua").map(|path| path.iter().map(|&byte| if byte == b'/' { b'.' } else { byte }));
+    module.is_some_and(|module| embedded(&module.collect::<Vec<u8>>()).is_some())
+}
+
 /// Returns the embedded Lua file of a module as a precompiled chunk; `None` if there is no such file, or if there is
 /// not enough memory.
 pub(crate) fn compiled(module: &str) -> Option<&'static [u8]> {

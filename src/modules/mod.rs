@@ -8,6 +8,8 @@ pub(crate) mod entries;
 pub(crate) mod file;
 pub(crate) mod http;
 pub(crate) mod json;
+#[cfg(feature = "vendored")]
+mod line_editor;
 pub(crate) mod lio;
 pub(crate) mod ltask;
 pub(crate) mod pack;
@@ -22,6 +24,7 @@ pub(crate) mod stream;
 pub(crate) mod supervisor;
 pub(crate) mod task;
 pub(crate) mod timer;
+pub(crate) mod traceback;
 pub(crate) mod waker;
 
 use self::ltask::bootstrap::{Bootstrap, Environment};
@@ -41,6 +44,8 @@ impl Library for Builtin {
         ("lio.file", file::OPEN),
         ("lio.http", http::OPEN),
         ("lio.json", json::OPEN),
+        #[cfg(feature = "vendored")]
+        ("lio.line_editor", line_editor::OPEN),
         ("lio.shared_writer", shared_writer::OPEN),
         #[cfg(feature = "panics")]
         ("lio.panics", panics::open::<Builtin>()),
@@ -51,6 +56,7 @@ impl Library for Builtin {
         ("lio.supervisor", supervisor::OPEN),
         ("lio.task.core", task::OPEN),
         ("lio.timer", timer::OPEN),
+        ("lio.traceback", traceback::OPEN),
         ("ltask", ltask::OPEN),
         ("ltask.bootstrap", Bootstrap::<Builtin>::OPEN),
         ("ltask.core", ltask::core::OPEN),
