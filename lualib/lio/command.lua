@@ -54,6 +54,8 @@ function Command:parse(...)
       self:help()
     elseif kind == "flag" and sign == "" then
       found[name] = true
+    elseif kind == "flag" then
+      self:wrong("'--%s' takes no value", name)
     elseif kind == "value" then
       if sign == "" then
         index = index + 1
