@@ -1,13 +1,12 @@
 --- The test kit of every Lua suite: named tests, assertions that show both values, temporary
--- folders, child processes, and a check that no test leaves a descriptor open.
+-- folders, child processes, and a check that no test leaves a descriptor open. Tests, assertions and the check are
+-- those of lio.testing.
 -- A suite is a plain Lua program: it calls `t.test` for each behaviour and ends with
 -- `t.finish()`. tests/README.md has an example; tests/run.sh runs all suites in both hosts.
 -- Invariant: the last line that a suite prints is "N passed, M failed", unless the suite crashes.
 
 local kit = {}
 
-local passed, failed = 0, 0
-local verbose = os.getenv "VERBOSE"
 local state_path = os.getenv "LIO_TEST_STATE"
 local suite = (arg and arg[0] or "?"):match "[^/]*$"
 
@@ -29,170 +28,23 @@ if not os.getenv "LIO_HOST" then
 end
 
 -- ---------------------------------------------------------------------------------------------
--- Formatting and comparing values
+-- Assertions, formatting, and open descriptors, which are those of lio.testing. The tests do not run as tasks of a
+-- loop, because many suites run the loop themselves, or test the library without one.
 
-local function key_order(a, b)
-  local ta, tb = type(a), type(b)
-  if ta ~= tb then return ta < tb end
-  if ta == "number" or ta == "string" then return a < b end
-  return tostring(a) < tostring(b)
-end
+local assertions = require "lio.testing.assertions"
+local descriptors = require "lio.testing.descriptors"
+local runner = require "lio.testing.runner"
 
-local function show_value(v, seen, out)
-  if type(v) == "string" then
-    local s = #v <= 400 and v or v:sub(1, 400)
-    out[#out + 1] = string.format("%q", s):gsub("\\\n", "\\n"):gsub("\r", "\\r")
-    if #v > 400 then out[#out + 1] = string.format("… (%d bytes)", #v) end
-    return
-  end
-  if type(v) ~= "table" or seen[v] then
-    out[#out + 1] = tostring(v)
-    return
-  end
-  seen[v] = true
-  local keys = {}
-  for k in pairs(v) do keys[#keys + 1] = k end
-  table.sort(keys, key_order)
-  out[#out + 1] = "{"
-  for i, k in ipairs(keys) do
-    out[#out + 1] = i > 1 and ", " or " "
-    if type(k) == "string" and k:match "^[%a_][%w_]*$" then
-      out[#out + 1] = k .. " = "
-    elseif k ~= i then
-      out[#out + 1] = "[" .. tostring(k) .. "] = "
-    end
-    show_value(v[k], seen, out)
-  end
-  out[#out + 1] = #keys > 0 and " }" or "}"
-end
-
---- Formats a value for a failure message. The keys of tables are sorted, and long strings are truncated.
-function kit.show(v)
-  local out = {}
-  show_value(v, {}, out)
-  local s = table.concat(out)
-  return #s <= 2000 and s or s:sub(1, 2000) .. "…"
-end
-
-local function same(a, b, seen)
-  if a == b or (a ~= a and b ~= b) then return true end
-  if type(a) ~= "table" or type(b) ~= "table" then return false end
-  -- The comparison of `a` with `b` has already begun: either it found no difference, or `a` contains itself and the
-  -- comparison is still in progress.
-  if seen[a] == b then return true end
-  seen[a] = b
-  for k, v in pairs(a) do
-    if not same(v, b[k], seen) then return false end
-  end
-  for k in pairs(b) do
-    if a[k] == nil then return false end
-  end
-  return true
-end
-
--- ---------------------------------------------------------------------------------------------
--- Assertions. Each raises an error at the line of its caller; `msg` names the checked value.
-
-local function fail(text, msg)
-  error((msg and tostring(msg) .. ": " or "") .. text, 3)
-end
-
---- Asserts that `got` equals `want`: tables by content, other values by ==, and NaN equals NaN.
-function kit.eq(got, want, msg)
-  if same(got, want, {}) then return end
-  fail("values differ\n   got: " .. kit.show(got) .. "\n  want: " .. kit.show(want), msg)
-end
-
---- Asserts that `v` is neither nil nor false. Returns `v`, for `local s = t.ok(create())`.
-function kit.ok(v, msg)
-  if not v then fail("got " .. kit.show(v) .. ", want a true value", msg) end
-  return v
-end
-
---- Asserts that `v` is nil; false is a failure.
-function kit.is_nil(v, msg)
-  if v ~= nil then fail("got " .. kit.show(v) .. ", want nil", msg) end
-end
-
---- Asserts that the numbers `a` and `b` differ by at most `tolerance`.
-function kit.near(a, b, tolerance, msg)
-  if type(a) == "number" and math.abs(a - b) <= tolerance then return end
-  fail(string.format("got %s, want %s ± %s", kit.show(a), b, tolerance), msg)
-end
+kit.show, kit.eq, kit.ok, kit.is_nil, kit.near = assertions.show, assertions.eq, assertions.ok, assertions.is_nil,
+  assertions.near
 
 --- Asserts that `f(...)` raises a string that matches the Lua pattern. Returns that string.
-function kit.raises(pattern, f, ...)
-  local ok, e = pcall(f, ...)
-  if ok then fail("no error was raised, want one that matches " .. kit.show(pattern)) end
-  if type(e) ~= "string" then
-    fail("the error is a " .. type(e) .. " (" .. kit.show(e) .. "), want a string")
-  end
-  if not e:find(pattern) then
-    fail("the error does not match\n   got: " .. kit.show(e) .. "\n  want: " .. kit.show(pattern))
-  end
-  return e
-end
-
--- ---------------------------------------------------------------------------------------------
--- Open descriptors. The scan reads /proc/self/fdinfo and not /proc/self/fd, because opening an
--- entry of /proc/self/fd opens its file, so a pipe could block the scan. FDSize bounds it.
-
-local function read_file(path)
-  local f = io.open(path, "rb")
-  if not f then return nil end
-  local s = f:read "a"
-  f:close()
-  return s
-end
+kit.raises = assertions.fails
 
 --- Returns the open descriptors as a table { [number] = true }, and their number; or nil if there is no /proc.
-function kit.descriptors()
-  local size = tonumber((read_file "/proc/self/status" or ""):match "FDSize:%s*(%d+)")
-  if not size then return nil end
-  local open, count = {}, 0
-  for fd = 0, size - 1 do
-    local f = io.open("/proc/self/fdinfo/" .. fd)
-    if f then
-      f:close()
-      open[fd] = true
-      count = count + 1
-    end
-  end
-  return open, count
-end
+kit.descriptors = descriptors.open
 
-local function collect()
-  collectgarbage()
-  collectgarbage()
-end
-
-local function describe_descriptors(fds)
-  local pid = (read_file "/proc/self/stat" or ""):match "^%d+"
-  local what = {}
-  for _, fd in ipairs(fds) do
-    local p = io.popen(string.format("readlink /proc/%s/fd/%d 2>&1", pid, fd))
-    what[#what + 1] = fd .. " -> " .. (p and p:read "l" or "?")
-    if p then p:close() end
-  end
-  return table.concat(what, ", ")
-end
-
--- Another thread of the process may be closing a descriptor, so the check is repeated for up to 0.2 s of CPU time.
-local function leaked_since(before)
-  local deadline = os.clock() + 0.2
-  while true do
-    collect()
-    local leaks = {}
-    for fd in pairs(kit.descriptors()) do
-      if not before[fd] then leaks[#leaks + 1] = fd end
-    end
-    if #leaks == 0 then return nil end
-    if os.clock() > deadline then
-      table.sort(leaks)
-      return leaks
-    end
-  end
-end
+runner.reporter = runner.reporter or require("lio.testing.text_reporter").new(suite, os.getenv "VERBOSE")
 
 -- ---------------------------------------------------------------------------------------------
 -- Tests
@@ -205,11 +57,15 @@ local function note_running(name)
   f:close()
 end
 
-local function report(name, problem)
-  failed = failed + 1
-  print("FAILED " .. suite .. ": " .. name)
-  print("  " .. problem:gsub("\n", "\n  "))
-  io.stdout:flush()
+-- Runs a test. Returns nil, or the problem.
+local function run(test, body, checks_descriptors)
+  collectgarbage()
+  collectgarbage()
+  local before = checks_descriptors and descriptors.open() or nil
+  local problem = body(test)
+  if problem then return problem end
+  local left = before and descriptors.left_since(before)
+  return left and "left descriptors open: " .. descriptors.describe(left)
 end
 
 --- Runs a test immediately. `name` states the behaviour. `opts.leaks = true`: the test may leave descriptors open (the
@@ -220,19 +76,10 @@ function kit.test(name, f, opts)
     print("left out under AddressSanitizer: " .. name)
     return
   end
+  if not runner.is_selected(name) then return end
   note_running(name)
-  collect()
-  local before = not (opts and opts.leaks) and kit.descriptors() or nil
-  local ok, problem = xpcall(f, function(e)
-    return debug.traceback(type(e) == "string" and e or kit.show(e) .. " " .. tostring(e), 2)
-  end)
-  if not ok then return report(name, problem) end
-  local leaks = before and leaked_since(before)
-  if leaks then
-    return report(name, "left descriptors open: " .. describe_descriptors(leaks))
-  end
-  passed = passed + 1
-  if verbose then print("ok - " .. name) end
+  local body = runner.body_of(f)
+  runner.record(name, function(test) return run(test, body, not (opts and opts.leaks)) end)
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -274,6 +121,14 @@ end
 
 -- ---------------------------------------------------------------------------------------------
 -- Other processes
+
+local function read_file(path)
+  local f = io.open(path, "rb")
+  if not f then return nil end
+  local s = f:read "a"
+  f:close()
+  return s
+end
 
 -- Returns a command that works in any folder. If `name` has a slash, it is a path, and the result is absolute.
 local function command(name) return name:find "/" and absolute(name) or name end
@@ -383,9 +238,7 @@ end
 function kit.finish()
   note_running ""
   remove_folders()
-  print(string.format("%d passed, %d failed", passed, failed))
-  io.stdout:flush()
-  os.exit(failed == 0)
+  os.exit(runner.finish())
 end
 
 return kit

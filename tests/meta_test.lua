@@ -16,7 +16,7 @@ local http_client = require "lio.http.client"
 
 -- Modules that only the library's own files use. The files of services are internal too.
 local INTERNAL <const> = {}
-for name in ([[ lio.serve
+for name in ([[ lio.serve lio.test
   lio.stream lio.http lio.shared_writer lio.resolver lio.task.core lio.task_list lio.service ltask.core
   lio.defer lio.watch_hooks lio.supervisor lio.misuse lio.options lio.debug lio.panics bee.object
   ltask.callbacks ltask.concurrent ltask.coroutines ltask.errors ltask.exclusive_loop ltask.log ltask.log_output
@@ -122,6 +122,8 @@ local function gather()
   add("lio.Encoder", require("lio.compress").encoder "gzip")
   add("lio.Decoder", require("lio.compress").decoder "gzip")
   add("lio.Scope", require("lio.thread").scope())
+  local clock <close> = require("lio.testing").clock()
+  add("lio.TestClock", clock)
   local selector <close> = assert(require("bee.select").create())
   add("bee.Selector", selector)
   local epoll <close> = assert(require("bee.epoll").create(8))
@@ -132,6 +134,8 @@ local function gather()
 
   local app = web.new()
   add("lio.App", app)
+  local tester <close> = app:test()
+  add("lio.TestClient", tester)
   app:use(function(req, res, next)
     next()
     seen.req, seen.res = req, res

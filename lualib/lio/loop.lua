@@ -169,12 +169,14 @@ end
 
 -- Running --------------------------------------------------------------------------------------------
 
+-- `driver.has_io()` returns whether I/O can wake a task: a descriptor is registered, or a name is being resolved.
+function driver.has_io()
+  return selector:count() > signals.watcher_count or driver:is_resolving()
+end
+
 -- Returns whether nothing can wake a task.
 local function is_stuck()
-  return selector:count() <= signals.watcher_count
-    and not signals:has_handlers()
-    and timers.queue:next() == nil
-    and not driver:is_resolving()
+  return not driver.has_io() and not signals:has_handlers() and timers.queue:next() == nil
 end
 
 local function deadlock_message()
@@ -191,11 +193,15 @@ local function drive(state)
     local has_ready = task.run_ready()
     if state.failed or finished or task.count() + timers.pending == 0 then return end
     if not has_ready and is_stuck() then
-      -- Listing the tasks can wake a task: the core may find that the program has closed a coroutine.
-      local message = deadlock_message()
-      if not task.has_ready() then
-        state.failed, state.message = true, message
-        return
+      -- A hook of the driver can wake a task without I/O, when it sends what the tasks have queued in memory.
+      step(0)
+      if is_stuck() and not task.has_ready() then
+        -- Listing the tasks can wake a task: the core may find that the program has closed a coroutine.
+        local message = deadlock_message()
+        if not task.has_ready() then
+          state.failed, state.message = true, message
+          return
+        end
       end
       has_ready = true
     end

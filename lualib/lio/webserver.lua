@@ -202,6 +202,13 @@ function App:server()
   return listening.server(self)
 end
 
+-- `app:test([opts])` returns a client that sends requests to this app in memory, without a socket, for tests. See
+-- lio/testing/client.lua. Must be used in a task.
+function App:test(opts)
+  check_app(self, "test")
+  return require("lio.testing.client").new(self, opts)
+end
+
 -- `app:run(where [, opts])`: listens, prints the address once, and serves until SIGINT, SIGTERM or `stop` of
 -- `lio.loop`. In a task of a running loop, `run` serves until the server stops. `opts` are those of `listen`, and
 -- `workers` (how many services of the scheduler serve the address; each of them runs the program) and `watchdog` (after

@@ -31,11 +31,12 @@ function lio.create(max_events) end
 ---@return string? code `"closed"`
 function lio.waker(handle) end
 
----Reads the monotonic clock (clock_gettime(2)). Only the difference between two readings is meaningful.
+---Reads the monotonic clock (clock_gettime(2)), or the virtual time of `testing.clock`. Only the difference between two
+---readings is meaningful.
 ---@return number seconds
 function lio.now() end
 
----Reads the system's clock, which can be set back.
+---Reads the system's clock, which can be set back. The time by which `testing.clock` has advanced is added.
 ---@return number seconds since the Unix epoch (1970-01-01 00:00 UTC), including a fractional part
 function lio.wall() end
 

@@ -9,9 +9,25 @@ local timer = {}
 ---@return lio.Timers timers
 function timer.new() end
 
----A queue of timers on the monotonic clock. Each timer has a value, which the queue keeps alive. Seconds may be
----fractional; a negative number counts as 0, more than 3.2e9 counts as 3.2e9, and NaN raises. A timer never fires
----early.
+---Pauses the clock of this VM, which timers, `lio.now` and servers use. `testing.clock` pauses it, and also makes the
+---loop move it.
+---@return boolean was_running
+function timer.pause() end
+
+---Ends a pause. The clock continues from its current time.
+function timer.resume() end
+
+---Moves a paused clock forward. If the clock is not paused, does nothing.
+---@param seconds number
+function timer.advance(seconds) end
+
+---Reads the monotonic clock, even while the clock of this VM is paused.
+---@return number seconds
+function timer.real() end
+
+---A queue of timers on the clock of this VM, which is the monotonic clock unless it is paused. Each timer has a value,
+---which the queue keeps alive. Seconds may be fractional; a negative number counts as 0, more than 3.2e9 counts as
+---3.2e9, and NaN raises. A timer never fires early.
 ---@class lio.Timers
 local Timers = {}
 
@@ -55,6 +71,10 @@ function Timers:next() end
 ---@return any value no results if no timer is due
 ---@return integer? id
 function Timers:expire() end
+
+---Moves a paused clock to the time at which the next timer is due.
+---@return boolean found whether a timer is set
+function Timers:skip() end
 
 ---Returns the number of timers, set or not.
 ---@return integer count

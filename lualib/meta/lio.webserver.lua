@@ -163,6 +163,12 @@ function App:listen(where, opts) end
 ---@return lio.Server server
 function App:server() end
 
+---Creates a client that sends requests to this app in memory, without a socket, for tests (`lio.testing`). The requests
+---pass through the app's server, with its limits and time limits. Raises for an unknown or invalid option.
+---@param opts? lio.TestClientOptions
+---@return lio.TestClient client
+function App:test(opts) end
+
 ---@class lio.WebRunOptions: lio.WebListenOptions
 ---@field workers? integer number of services that serve the address, 1 to 1024; default 1: this VM serves it
 ---@field watchdog? number CPU seconds after which a worker in an endless loop is reported; default 5; 0: never

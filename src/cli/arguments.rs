@@ -29,16 +29,21 @@ options:
   --          stop handling options
 
 commands ('lio COMMAND --help' shows the arguments):
-  serve DIR               serve a folder's files over HTTP
-  new app|service|game DIR  write a small project with a test
-  check [PATH ...]        report syntax errors and undefined globals
+  new app|service|game DIR   write a small project with a test
+  test [DIR|FILE ...]        run the tests in the files *_test.lua
+  check [DIR|FILE ...]       report syntax errors and undefined globals
+  serve DIR                  serve a folder's files over HTTP
 
 environment:
-  LUA_PATH, LUA_CPATH     where `require` searches, after the script's folder
-  LIO_TRACEBACK=full      show the library's own lines in tracebacks";
+  LUA_PATH, LUA_CPATH        where `require` searches, after the script's folder
+  LIO_TRACEBACK=full         show the library's own lines in tracebacks";
 
 /// The subcommands, and the built-in modules that run them.
-const SUBCOMMANDS: &[(&str, &str)] = &[("check", "lio.check"), ("new", "lio.new"), ("serve", "lio.serve")];
+const SUBCOMMANDS: &[(&str, &str)] =
+    &[("check", "lio.check"), ("new", "lio.new"), ("serve", "lio.serve"), ("test", TEST)];
+
+/// The module of the only subcommand that `--watch` can run, and may follow.
+const TEST: &str = "lio.test";
 
 /// The long forms of the options, for suggestions.
 const LONG_OPTIONS: &[&str] = &["--help", "--service", "--version", "--watch"];
@@ -132,8 +137,12 @@ impl Command {
                 word => {
                     // A script with the name of a subcommand can be run with `lio ./serve` or `lio -- serve`.
                     let known = SUBCOMMANDS.iter().find(|(name, _)| name.as_bytes() == word);
-                    if let (Some((_, module)), RunMode::Script, false) = (known, command.mode, command.watch) {
+                    if let (Some((_, module)), RunMode::Script) = (known, command.mode)
+                        && (!command.watch || *module == TEST)
+                    {
                         command.mode = RunMode::Subcommand(module);
+                        let mut rest = command.arguments[index..].iter();
+                        command.watch |= *module == TEST && rest.any(|text| text.as_c_str() == c"--watch");
                     }
                     command.script = Some(index - 1);
                     break;
@@ -150,8 +159,13 @@ impl Command {
 
     /// Returns the script, if there is one and it is not standard input.
     pub(super) fn named_script(&self) -> Option<&CStr> {
+        self.program().filter(|_| !matches!(self.mode, RunMode::Subcommand(_)))
+    }
+
+    /// Returns the name of the script or of the subcommand; `None` for standard input.
+    pub(super) fn program(&self) -> Option<&CStr> {
         let name = self.arguments[self.script?].as_c_str();
-        (name != c"-" && !matches!(self.mode, RunMode::Subcommand(_))).then_some(name)
+        (name != c"-").then_some(name)
     }
 
     /// Returns a hint for a script that does not exist: the subcommand that the user may have meant.
@@ -161,12 +175,13 @@ impl Command {
     }
 
     /// Returns the arguments for a process that runs the script: the arguments of this process, without `--watch`
-    /// before the script.
+    /// before the script. Of the arguments of `test`, no `--watch` remains.
     pub(super) fn unwatched(&self) -> Vec<OsString> {
         let script = self.script.unwrap_or(usize::MAX);
+        let is_test = self.mode == RunMode::Subcommand(TEST);
         let arguments = self.arguments.iter().enumerate().skip(1);
         arguments
-            .filter(|(index, text)| *index >= script || text.as_c_str() != c"--watch")
+            .filter(|(index, text)| *index >= script && !is_test || text.as_c_str() != c"--watch")
             .map(|(_, text)| OsString::from_vec(text.to_bytes().to_vec()))
             .collect()
     }

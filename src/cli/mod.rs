@@ -58,12 +58,11 @@ fn run(mut command: Command) -> Result<ExitCode, String> {
     if command.interactive && (command.watch || command.mode != RunMode::Script) {
         return Err("'-i' works only with a script and with '-e'".into());
     }
-    let script = command.named_script();
-    if command.mode == RunMode::Service && script.is_none() {
+    if command.mode == RunMode::Service && command.named_script().is_none() {
         return Err("'--service' needs a script".into());
     }
     if command.watch {
-        let name = script.ok_or("'--watch' needs a script")?;
+        let name = command.program().ok_or("'--watch' needs a script")?;
         return Ok(watch::run(&command, name));
     }
     if command.has_no_code() && command.version {

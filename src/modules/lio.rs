@@ -1,18 +1,21 @@
 //! `lio`: selectors, clocks, and some functions from other files.
 
 use super::{selector, socket, supervisor, task, waker};
-use crate::event::{READ, WRITE, clock};
+use crate::event::clock::VmClock;
+use crate::event::{READ, WRITE};
 use crate::lua::{Call, Fault, Function, FunctionTable, ModuleWith, Value, functions};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
-/// `lio.now()`: returns the time of the monotonic clock in seconds, as a float (clock_gettime(2)).
-fn now(_: &mut Call<'_>) -> Result<f64, Fault> {
-    Ok(clock::monotonic())
+/// `lio.now()`: returns the time of the VM's clock in seconds, as a float. Unless a test has paused the clock, this is
+/// the monotonic clock (clock_gettime(2)).
+fn now(call: &mut Call<'_>) -> Result<f64, Fault> {
+    Ok(call.shared::<VmClock>()?.nanos() as f64 / 1e9)
 }
 
 /// `lio.wall()`: returns the time of the system clock in seconds since the Unix epoch, as a float.
-fn wall(_: &mut Call<'_>) -> Result<f64, Fault> {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+/// The time by which a test has advanced the VM's clock is added.
+fn wall(call: &mut Call<'_>) -> Result<f64, Fault> {
+    let since = call.shared::<VmClock>()?.wall().duration_since(UNIX_EPOCH);
     Ok(since.map_or(0.0, |span| span.as_secs_f64()))
 }
 

@@ -1,13 +1,16 @@
 //! `lio.timer`: timer queues as Lua objects. Each timer has one value, which its queue keeps.
 
-use crate::event::clock::monotonic_nanos;
+use crate::event::clock::{VmClock, monotonic};
 use crate::event::timers::Queue;
 use crate::lua::object::Object;
 use crate::lua::{Argument, Call, Fault, Field, Function, FunctionTable, Maybe, Module, New, functions};
+use std::rc::Rc;
 
-/// A timer queue.
-#[derive(Default)]
-pub(crate) struct Timers(pub(crate) Queue);
+/// A timer queue, and the clock of its VM.
+pub(crate) struct Timers {
+    pub(crate) queue: Queue,
+    pub(crate) clock: Rc<VmClock>,
+}
 
 /// The user value that refers to the list of the timers' values, by slot.
 pub(crate) const VALUES: Field<Timers> = Field::new(1);
@@ -16,13 +19,13 @@ impl Object for Timers {
     const NAME: &'static str = "lio.timers";
     const USER_VALUES: i32 = 1;
     const METHODS: FunctionTable = functions! {
-        add, cancel = free, create, set, clear, free, next, expire, count: COUNT,
+        add, cancel = free, create, set, clear, free, next, expire, skip, count: COUNT,
     };
 }
 
 /// Returns the queue at argument 1.
 fn queue<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Queue, Fault> {
-    Ok(&mut call.object_mut::<Timers>(1)?.0)
+    Ok(&mut call.object_mut::<Timers>(1)?.queue)
 }
 
 /// Converts the seconds at argument `index` to nanoseconds. The maximum is a century. The result is rounded up, so that
@@ -36,8 +39,13 @@ pub(crate) fn nanos(call: &Call<'_>, index: i32) -> Result<u64, Fault> {
 }
 
 /// `timer.new()`: returns an empty queue.
-fn new(_: &mut Call<'_>) -> Result<New<Timers>, Fault> {
-    Ok(New::of(Timers::default()))
+fn new(call: &mut Call<'_>) -> Result<New<Timers>, Fault> {
+    Ok(New::of(Timers { queue: Queue::default(), clock: call.shared()? }))
+}
+
+/// Returns the time that is `seconds`, the argument at `index`, from now.
+fn due_in(call: &Call<'_>, index: i32) -> Result<u64, Fault> {
+    Ok(call.object::<Timers>(1)?.clock.nanos() + nanos(call, index)?)
 }
 
 /// Creates a timer with the value at `value`.
@@ -52,7 +60,7 @@ fn create_timer(call: &mut Call<'_>, value: i32, once: bool) -> Result<u64, Faul
 
 /// `timers:add(seconds, value)`: returns the id of a new timer, which fires once and is then freed.
 fn add(call: &mut Call<'_>) -> Result<i64, Fault> {
-    let due = monotonic_nanos() + nanos(call, 2)?;
+    let due = due_in(call, 2)?;
     call.any(3)?;
     let id = create_timer(call, 3, true)?;
     queue(call)?.set(id, due);
@@ -69,7 +77,7 @@ fn create(call: &mut Call<'_>) -> Result<i64, Fault> {
 /// is almost free.
 fn set(call: &mut Call<'_>) -> Result<bool, Fault> {
     let id = call.integer(2)? as u64;
-    let due = monotonic_nanos() + nanos(call, 3)?;
+    let due = due_in(call, 3)?;
     Ok(queue(call)?.set(id, due))
 }
 
@@ -92,13 +100,14 @@ fn free(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// `timers:next()`: returns the number of seconds until the next timer fires (0 if a timer is due); nil if no timer is
 /// set.
 fn next(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
-    let due = queue(call)?.next_due();
-    Ok(due.map(|due| due.saturating_sub(monotonic_nanos()) as f64 / 1e9))
+    let Timers { queue, clock } = call.object_mut::<Timers>(1)?;
+    Ok(queue.next_due().map(|due| due.saturating_sub(clock.nanos()) as f64 / 1e9))
 }
 
 /// `timers:expire()`: returns the value and the id of the next timer that is due; nothing if no timer is due.
 fn expire(call: &mut Call<'_>) -> Result<Maybe<(Argument, i64)>, Fault> {
-    let Some((id, freed)) = queue(call)?.expire(monotonic_nanos()) else { return Ok(Maybe(None)) };
+    let Timers { queue, clock } = call.object_mut::<Timers>(1)?;
+    let Some((id, freed)) = queue.expire(clock.nanos()) else { return Ok(Maybe(None)) };
     let index = Queue::slot(id) + 1;
     let value = call.entry(1, VALUES, index)?;
     if freed {
@@ -107,8 +116,44 @@ fn expire(call: &mut Call<'_>) -> Result<Maybe<(Argument, i64)>, Fault> {
     Ok(Maybe(Some((Argument(value), id as i64))))
 }
 
+/// `timers:skip()`: moves the paused clock to the time at which the next timer fires. Returns whether a timer is set.
+fn skip(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let Timers { queue, clock } = call.object_mut::<Timers>(1)?;
+    let due = queue.next_due();
+    clock.advance_to(due.unwrap_or(0));
+    Ok(due.is_some())
+}
+
 /// `timers:count()`: returns the number of timers, set or not.
-const COUNT: Function = Function::method(|timers: &Timers| timers.0.len() as i64);
+const COUNT: Function = Function::method(|timers: &Timers| timers.queue.len() as i64);
+
+/// `timer.pause()`: pauses the clock of this VM, for tests. Returns whether it was running.
+fn pause(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let clock = call.shared::<VmClock>()?;
+    let was_running = !clock.is_paused();
+    clock.pause();
+    Ok(was_running)
+}
+
+/// `timer.resume()`: makes the clock of this VM continue.
+fn resume(call: &mut Call<'_>) -> Result<(), Fault> {
+    call.shared::<VmClock>()?.resume();
+    Ok(())
+}
+
+/// `timer.advance(seconds)`: moves the paused clock forward.
+fn advance(call: &mut Call<'_>) -> Result<(), Fault> {
+    let nanos = nanos(call, 1)?;
+    let clock = call.shared::<VmClock>()?;
+    clock.advance_to(clock.nanos() + nanos);
+    Ok(())
+}
+
+/// `timer.real()`: returns the time of the monotonic clock in seconds, even if the clock of this VM is paused.
+fn real(_: &mut Call<'_>) -> Result<f64, Fault> {
+    Ok(monotonic())
+}
 
 /// Opens `lio.timer`.
-pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(functions! { new })));
+pub(crate) const OPEN: Function =
+    Function::new(|_: &mut Call<'_>| Ok(Module(functions! { new, pause, resume, advance, real })));

@@ -12,7 +12,7 @@ local queue <const> = timer.new()
 local M = { queue = queue, pending = 0 }
 
 local sleeping = {} -- coroutine: id of the timer that ends its sleep
-local timeouts = {} -- the ids of timeouts that have not fired
+local timeouts = {} -- id: function, for each timeout that has not fired
 
 local FIRED <const> = {}
 
@@ -71,7 +71,7 @@ function M.timeout(seconds, f)
   misuse.check("timeout", 2, f, "function")
   owner.check "loop.timeout"
   local id = queue:add(seconds, f)
-  timeouts[id] = true
+  timeouts[id] = f
   M.pending = M.pending + 1
   return id
 end
@@ -85,6 +85,13 @@ function M.cancel(id)
   timeouts[id] = nil
   M.pending = M.pending - 1
   return was_there
+end
+
+-- `list()` returns a table that maps the id of each pending timeout to its function.
+function M.list()
+  local copy = {}
+  for id, f in pairs(timeouts) do copy[id] = f end
+  return copy
 end
 
 -- `cancel_all()`: cancels all timeouts.

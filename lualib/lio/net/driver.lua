@@ -31,7 +31,8 @@ local M = {}
 
 -- Fields for other files: `net` (the calls for programs), `selector`, `timers` (a `lio.timer` queue; the value of a
 -- timer is an object with a method `expired`), `scheduler` (see net/scheduler.lua), `round_time` (when the last round
--- received its events, as a time of `lio.now`), and the wait queues `read_queue`, `write_queue` and `end_queue`.
+-- received its events, as a time of `lio.now`), the wait queues `read_queue`, `write_queue` and `end_queue`, and
+-- `waiter` (nil, or a function that waits instead of `selector:wait`; lio/testing/ sets it).
 local Driver = {}
 Driver.__index = Driver
 
@@ -67,7 +68,8 @@ local function make_step(driver)
     local due = timers:next()
     if due and (not seconds or due < seconds) then seconds = due end
     if next(unflushed) then flush(driver) end
-    selector:wait(seconds)
+    local waiter = driver.waiter
+    if waiter then waiter(seconds) else selector:wait(seconds) end
     -- The time of a round is the time at which its events arrive, before they are handled.
     driver.round_time = now()
     for x, events in next_event, nil, nil, guard do

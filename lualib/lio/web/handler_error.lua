@@ -6,9 +6,20 @@
 local debug <const> = debug or require "lio.debug"
 local mount_scopes = require "lio.web.mount_scope"
 local texts = require "lio.web.error_text"
-local native <const> = require("lio.http").request
+local http = require "lio.http"
+
+local native <const>, owner <const> = http.request, http.head.owner
 
 local M = {}
+
+-- For native servers whose errors a test wants to see: the function that gets them.
+local observers = setmetatable({}, { __mode = "k" })
+
+-- `observe(server, f)`: calls `f(req, err)` for each error in a handler of this native server. If `f` returns true, the
+-- error is not written to standard error. `err` is a caught error.
+function M.observe(server, f)
+  observers[server] = f
+end
 
 -- `catch(value)`: the message handler of `xpcall` for handlers. Returns a caught error, which is a table: `value` (the
 -- raised value), `message`, and `text` (the message and the traceback).
@@ -26,9 +37,11 @@ function M.as_caught(err)
   return { value = err, message = err, text = err }
 end
 
--- `log(req, err)`: writes a log entry to standard error.
+-- `log(req, err)`: writes a log entry to standard error, unless the server's observer takes it.
 function M.log(req, err)
   err = M.as_caught(err)
+  local observe = observers[owner(req)]
+  if observe and observe(req, err) then return end
   local trace = err.text:sub(#err.message + 1)
   io.stderr:write("lio: error in ", req.method, " ", texts.on_one_line(req.target), ": ",
     texts.on_one_line(err.message), trace, "\n")

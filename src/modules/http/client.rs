@@ -29,7 +29,7 @@ impl Object for Responses {
 const STREAM: Field<Responses> = Field::new(1);
 
 /// The table for parsing heads, one for each VM.
-struct Table(RefCell<Box<Fields>>);
+pub(super) struct Table(pub(super) RefCell<Box<Fields>>);
 
 impl Default for Table {
     fn default() -> Self {

@@ -1,7 +1,7 @@
 //! The state machine of a server, shared by the bindings, and its Lua object.
 
-use super::transport::Plain;
-use crate::event::clock::monotonic_nanos;
+use super::transport::AnyTransport;
+use crate::event::clock::VmClock;
 use crate::event::{self, Inbox};
 use crate::http::server::{Clock, Server};
 use crate::lua::{ByteSource, Call, Fault};
@@ -12,13 +12,14 @@ use std::time::SystemTime;
 /// The clock is read again after this number of requests.
 const READ_CLOCK: u32 = 16;
 
-/// A server with plain sockets, and the parts of the event loop that it uses.
+/// A server, and the parts of the event loop that it uses.
 pub(super) struct Machine {
-    pub(super) server: RefCell<Server<Plain>>,
+    pub(super) server: RefCell<Server<AnyTransport>>,
     pub(super) selector: Rc<event::Selector>,
     pub(super) inbox: Rc<Inbox>,
     /// An empty list. Its memory is reused for the events of the inbox.
     pub(super) arrived: Cell<Vec<(u64, u8)>>,
+    pub(super) vm_clock: Rc<VmClock>,
     /// The time of the current round; `None` until it is read.
     pub(super) clock: Cell<Option<Clock>>,
     /// The number of requests since the clock was read.
@@ -59,8 +60,8 @@ impl Machine {
 
     #[inline(never)]
     pub(super) fn read_clock(&self) -> Clock {
-        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let clock = Clock { now: monotonic_nanos(), unix: unix.map_or(0, |span| span.as_secs()) };
+        let unix = self.vm_clock.wall().duration_since(SystemTime::UNIX_EPOCH);
+        let clock = Clock { now: self.vm_clock.nanos(), unix: unix.map_or(0, |span| span.as_secs()) };
         self.clock.set(Some(clock));
         self.served.set(0);
         clock

@@ -11,7 +11,8 @@
 //! | [`site`], [`files`] | served folders; files as responses |
 //! | [`form`], [`spool`] | multipart forms; temporary files |
 //! | [`client`] | responses that a client receives |
-//! | `transport` | plain sockets as transport |
+//! | `memory` | the client's end of a connection in memory, for tests of an app |
+//! | `transport` | the transports of connections |
 //! | [`pairs`], `fields`, `limit` | conversions of arguments and results |
 
 mod callbacks;
@@ -21,6 +22,7 @@ pub(crate) mod files;
 pub(crate) mod form;
 mod limit;
 mod machine;
+mod memory;
 pub(crate) mod pairs;
 pub(crate) mod read;
 pub(crate) mod request;

@@ -2,7 +2,7 @@
 //! call changes it.
 
 use super::request::served;
-use super::transport::Plain;
+use super::transport::AnyTransport;
 use crate::codec::http1::body::Framing;
 use crate::codec::http1::write::{BadField, check_field};
 use crate::file::OpenFile;
@@ -11,13 +11,12 @@ use crate::http::server::{Body, HandlerEffect, MediaType, Queued, RequestId, Res
 use crate::lua::{Call, Either, Fault, Function, Kind, Maybe, New, Nil, Returns, Stack, results};
 use crate::modules::socket::endpoint::shown;
 use crate::modules::stream::connection::Connection;
-use crate::socket::address::Side;
 use crate::stream::{Pool, Stream, queue};
 
 /// Creates a function that returns the result of `ask` for the request at argument 1.
 const fn of_request<F, R>(ask: F) -> Function
 where
-    F: Fn(&mut Server<Plain>, RequestId) -> R + Copy + 'static,
+    F: Fn(&mut Server<AnyTransport>, RequestId) -> R + Copy + 'static,
     R: Returns,
 {
     Function::new(move |call: &mut Call<'_>| {
@@ -259,7 +258,7 @@ pub(super) const IS_OPEN: Function = of_request(|server, id| server.queued(id).i
 pub(super) const CLOSE_AFTER: Function = of_request(Server::close_after);
 
 /// `request.detach(req)`: detaches the connection from the server and returns it, unregistered; nil if the request
-/// has ended.
+/// has ended. Raises if the connection is in memory, because it has no socket.
 pub(super) const DETACH: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let pool = call.shared::<Pool>()?;
@@ -267,7 +266,9 @@ pub(super) const DETACH: Function = Function::new(|call: &mut Call<'_>| {
     let Some(detached) = server.detach(id) else {
         return Ok(None);
     };
-    let socket = detached.transport.into_socket();
+    let Some(socket) = detached.transport.into_socket() else {
+        return Err(Fault::message("a connection of app:test() has no socket, so it cannot be taken over"));
+    };
     if let Some(source) = socket.source() {
         source.release(true);
     }
@@ -284,6 +285,6 @@ pub(super) const DETACH: Function = Function::new(|call: &mut Call<'_>| {
 pub(super) const ADDRESS: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let server = machine.server.borrow();
-    let address = server.transport(id).map(|found| found.socket().address(Side::Peer));
+    let address = server.transport(id).map(AnyTransport::peer);
     Ok(Maybe(address.and_then(Result::ok).map(|address| shown(&address))))
 });

@@ -5,10 +5,9 @@
 
 use super::machine::{Machine, ServerObject, machine};
 use super::routes::AppRoutes;
-use super::transport::Plain;
-use super::{callbacks, serve};
+use super::transport::{AnyTransport, Plain};
+use super::{callbacks, memory, serve};
 use crate::codec::http1::head::Limits;
-use crate::event::clock::monotonic_nanos;
 use crate::event::{CLOSED, ERROR, HANG_UP, Mode, READ, WRITE};
 use crate::http::server::{ConnectionId, Readiness, Server, Settings};
 use crate::lua::{Call, Failure, Fault, Field, Function, FunctionTable, New, Object, failed, functions};
@@ -33,7 +32,7 @@ impl Object for ServerObject {
     /// The listening socket, and the values of `callbacks`.
     const USER_VALUES: i32 = 12;
     const METHODS: FunctionTable = functions! {
-        listen, accept, admit, take_events, flush, expire, work_count: WORK_COUNT,
+        listen, accept, admit, connect: memory::CONNECT, take_events, flush, expire, work_count: WORK_COUNT,
         set_callbacks: callbacks::SET_CALLBACKS, dispatcher: serve::DISPATCHER, count: COUNT, is_full: IS_FULL,
         notify_next_close: NOTIFY_NEXT_CLOSE, close_some_idle, stop: STOP, drain: DRAIN, close: CLOSE,
     };
@@ -60,9 +59,9 @@ impl Machine {
         Ok(Accepted::Some)
     }
 
-    fn add_connection(&self, server: &mut Server<Plain>, socket: Socket) {
+    fn add_connection(&self, server: &mut Server<AnyTransport>, socket: Socket) {
         let registration = socket.source().map(|source| source.join_later(&self.selector, Mode::Once));
-        let id = server.accept(Plain::new(socket));
+        let id = server.accept(Plain::of(socket));
         if let (Some(id), Some(registration)) = (id, registration) {
             registration.post_to(&self.inbox, id.number());
         }
@@ -119,6 +118,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
         selector,
         inbox: Rc::default(),
         arrived: Cell::default(),
+        vm_clock: call.shared()?,
         clock: Cell::new(None),
         served: Cell::new(0),
         timer: Cell::new(u64::MAX),
@@ -161,7 +161,7 @@ fn admit(call: &mut Call<'_>) -> Result<(), Fault> {
     };
     let (socket, input, output) = stream.take_parts();
     let mut server = machine.server.borrow_mut();
-    if let Some(id) = server.adopt(Plain::new(socket), &input, &output) {
+    if let Some(id) = server.adopt(Plain::of(socket), &input, &output) {
         registration.post_to(&machine.inbox, id.number());
     }
     Ok(())
@@ -220,7 +220,7 @@ fn flush(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
         Some(due) if due < machine.timer.get() => {
             machine.timer.set(due);
             // A microsecond is added, because the loop's timer counts in seconds, which are rounded.
-            let left = due.saturating_sub(monotonic_nanos()) + 1000;
+            let left = due.saturating_sub(machine.vm_clock.nanos()) + 1000;
             Some(left as f64 / 1e9)
         }
         _ => None,

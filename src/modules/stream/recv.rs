@@ -7,7 +7,6 @@ use super::connection::{self, Connection};
 use super::failure::{Cause, Code, Failed};
 use super::form;
 use super::queued::queue;
-use crate::event::clock::monotonic_nanos;
 use crate::lua::{
     Argument, ByteSource, BytesOf, Call, Continuation, Failure, Fault, Function, Next, Nil, Outcome, Stack,
     identity_of, results, then, upvalue,
@@ -127,7 +126,7 @@ fn wait(call: &mut Call<'_>, hold: Hold) -> Result<Next<Reply>, Fault> {
         Err(WaitError::Fault(fault)) => return Err(fault),
     }
     if hold.has_timeout {
-        set_timer(call, |ReadTimeout { nanos, .. }| Some(monotonic_nanos() + nanos))?;
+        set_timer(call, |ReadTimeout { nanos, .. }, now| Some(now + nanos))?;
     }
     Ok(Next::yields(0, then(resumed), 0))
 }
@@ -140,17 +139,17 @@ fn load_tasks(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
     Ok(tasks)
 }
 
-/// If `recv` has a time limit, sets its timer to the time that `until` returns, in nanoseconds of the monotonic clock,
-/// or clears the timer if `until` returns None.
+/// If `recv` has a time limit, sets its timer to the time that `until` returns, in nanoseconds of the VM's clock, or
+/// clears the timer if `until` returns None. `until` gets the current time.
 #[cold]
-fn set_timer(call: &mut Call<'_>, until: impl FnOnce(ReadTimeout) -> Option<u64>) -> Result<(), Fault> {
+fn set_timer(call: &mut Call<'_>, until: impl FnOnce(ReadTimeout, u64) -> Option<u64>) -> Result<(), Fault> {
     let limit = call.object::<Connection>(1)?.holders.recv_timeout;
     if let Some(timeout) = limit
         && let Ok(timers) = call.object_mut::<Timers>(TIMERS)
     {
-        match until(timeout) {
-            Some(nanos) => timers.0.set(timeout.timer, nanos),
-            None => timers.0.clear(timeout.timer),
+        match until(timeout, timers.clock.nanos()) {
+            Some(nanos) => timers.queue.set(timeout.timer, nanos),
+            None => timers.queue.clear(timeout.timer),
         };
     }
     Ok(())
@@ -198,7 +197,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
     let has_timeout = stream.holders.recv_timeout.is_some();
     stream.holders.reader = Reader::None;
     if has_timeout {
-        set_timer(call, |_| None)?;
+        set_timer(call, |_, _| None)?;
     }
     if !queued {
         return Ok(Next::returns(reply));
