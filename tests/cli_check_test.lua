@@ -1,5 +1,5 @@
 -- `lio check`: syntax errors and undefined global variables, with their lines. The tests of the command run the
--- executable (LIO_BIN) in both hosts; those of the parser run in the host.
+-- executable (LIO_BIN) in both hosts; those of the parser run in the host. The programs are wrong on purpose.
 
 local t = require "tests.kit"
 local globals = require "lio.check.globals"
@@ -26,7 +26,9 @@ end
 local function uses(text)
   t.ok(load(text))
   local list = {}
-  for index, use in ipairs((globals.find(text))) do list[index] = use.name .. (use.is_write and "=" or ":") .. use.line end
+  for index, use in ipairs((globals.find(text))) do
+    list[index] = use.name .. (use.is_write and "=" or ":") .. use.line
+  end
   return table.concat(list, " ")
 end
 
@@ -56,7 +58,7 @@ t.test("a syntax error is reported with Lua's message, and the other files are c
   })
 end)
 
-t.test("a file defines globals by assignments outside of functions, and by _G.name; the other files may use them", function()
+t.test("assignments outside of functions, and to _G.name, define globals for all files", function()
   t.eq(check {
     ["config.lua"] = "limit = 5\nif limit then\n  nested = 1\nend\nfunction setup() _G.later = 1 end\n",
     ["main.lua"] = "setup()\nprint(limit, nested, later)\nlocal function f() limit = 6 end\nf()\n",
@@ -72,7 +74,7 @@ t.test("--globals, .luarc.json and .luacheckrc list further globals", function()
   local program = { ["a.lua"] = "print(one, two)" }
   t.eq(check(program).out, "a.lua:1: undefined global 'one'\na.lua:1: undefined global 'two'\n")
   t.eq(check(program, "--globals one,two").code, 0)
-  t.eq(check(program, "--globals=one . --globals two").out, "a.lua:1: undefined global 'one'\n", "the last option counts")
+  t.eq(check(program, "--globals=one . --globals two").out, "a.lua:1: undefined global 'one'\n", "the last counts")
   program[".luarc.json"] = [[{ "diagnostics.globals": ["one"], "diagnostics": { "globals": ["two"] } }]]
   t.eq(check(program).code, 0)
   program[".luarc.json"] = nil
@@ -130,7 +132,7 @@ t.test("local variables have the scopes of Lua", function()
   t.eq(uses "while x do local x = 1 end if x then local y elseif y then else z = y end", "x:1 x:1 y:1 y:1 z=1")
   t.eq(uses "local t = {} function t.f(a, ...) return a, b, ... end function t:m() return self end", "b:1")
   t.eq(uses "function g(a) return a end function x.y.z() end", "g=1 x:1")
-  t.eq(uses "goto done local x <const>, y <close> = 1, nil ::done:: return x, y, done", "done:1")
+  t.eq(uses "do goto done end ::done:: local x <const>, y <close> = 1, nil return x, y, done", "done:1")
 end)
 
 t.test("fields, keys, methods and labels are not variables", function()
@@ -146,7 +148,8 @@ t.test("a local _ENV replaces the globals", function()
 end)
 
 t.test("each name has its own line, also in statements with several lines", function()
-  t.eq(uses "\nfirst =\n  function()\n    return second\n  end\nthird,\nfourth = 1,\n fifth", "second:4 first=2 fifth:8 third=6 fourth=7")
+  t.eq(uses "\nfirst =\n  function()\n    return second\n  end\nthird,\nfourth = 1,\n fifth",
+    "second:4 first=2 fifth:8 third=6 fourth=7")
   t.eq(uses "local x = one\n  + two\n  + three(\n    four\n  )", "one:1 two:2 four:4 three:3")
   t.eq(uses "--[[\n\n]] a = [==[\n]]\n]==] .. b -- c\nreturn \"x\\\ny\", 'z\\z\n  ', d", "b:5 a=3 d:8")
   t.eq(uses "x = 1\r\ny = 2\n\rz = 3\rw = 4", "x=1 y=2 z=3 w=4")

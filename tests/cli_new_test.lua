@@ -91,7 +91,7 @@ t.test("a new game ticks: a client that has joined sees itself move", function()
   t.eq(childkit.stop(child), 0)
 end, { leaks = true })
 
-t.test("a folder that is not empty is refused, also if it only has hidden files; an empty one is used", function()
+t.test("a folder that is not empty is refused, even if its only file is hidden; an empty one is used", function()
   local dir = t.tmp()
   local words = ("%s new app %s"):format(lio, t.quote(dir))
   t.write(dir .. "/.hidden", "")
@@ -101,7 +101,7 @@ t.test("a folder that is not empty is refused, also if it only has hidden files;
   t.eq(t.run(words).code, 1)
 end)
 
-t.test("a path that is no folder is refused", function()
+t.test("the path of a file is refused", function()
   local path = t.write(t.tmp() .. "/file", "")
   local r = t.run(("%s new app %s"):format(lio, path))
   t.eq(r, { out = "", err = ("lio new: cannot create %s: Not a directory (os error 20)\n"):format(path), code = 1 })
@@ -124,7 +124,8 @@ t.test("mistakes are one line with a hint", function()
     ["app x y"] = "only one folder can be created, got 'y' as well",
     ["app x --force"] = "unknown option '--force'",
   } do
-    t.eq(t.run(lio .. " new " .. words), { out = "", err = ("lio new: %s; see lio new --help\n"):format(message), code = 1 })
+    local line = ("lio new: %s; see lio new --help\n"):format(message)
+    t.eq(t.run(lio .. " new " .. words), { out = "", err = line, code = 1 })
   end
   local r = t.run(lio .. " new --help")
   t.eq(r.code, 0)

@@ -1,5 +1,6 @@
 -- The prompt of the executable: `lio` on a terminal, and `lio -i`. The tests of the terminal run the executable
 -- (LIO_BIN) in both hosts; those of completions and of shown values run in the host.
+-- The programs may use: app, loop, net, listener, server, t, i
 
 local t = require "tests.kit"
 local completion = require "lio.repl.completion"
@@ -163,14 +164,14 @@ t.test("inputs are stored in the history, and the next prompt recalls them", fun
   t.eq(t.run("stat -c '%a %A' " .. t.quote(path)).out:match "^600 ", "600 ")
   local _, code = terminal.run(lio, {
     { "expect", "> " },
-    { "send", terminal.UP }, { "send", terminal.UP }, { "send", terminal.UP }, { "expect", "'first'" }, { "send", "\r" },
-    { "expect", '\n"first"\n' }, { "expect", "> " },
+    { "send", terminal.UP }, { "send", terminal.UP }, { "send", terminal.UP }, { "expect", "'first'" },
+    { "send", "\r" }, { "expect", '\n"first"\n' }, { "expect", "> " },
     { "send", terminal.CTRL_D },
   }, environment)
   t.eq(code, 0)
 end)
 
-t.test("without a writable place for the history, the prompt works and remembers the inputs of this process", function()
+t.test("without a writable place for the history, the prompt works and keeps the inputs of this process", function()
   local dir = t.tmp()
   t.write(dir .. "/lio", "a file in the place of the folder")
   for _, environment in ipairs { "TERM=xterm XDG_STATE_HOME=" .. dir, "-u XDG_STATE_HOME -u HOME TERM=xterm" } do
@@ -281,8 +282,8 @@ end)
 
 t.test("-i is refused with --watch, --service and commands", function()
   for _, words in ipairs { "-i --watch x.lua", "-i --service x.lua", "-i serve ." } do
-    t.eq(t.run(lio .. " " .. words), { out = "", err = "lio: '-i' works only with a script and with '-e'; see lio --help\n",
-      code = 1 })
+    local r = t.run(lio .. " " .. words)
+    t.eq(r, { out = "", err = "lio: '-i' works only with a script and with '-e'; see lio --help\n", code = 1 })
   end
 end)
 

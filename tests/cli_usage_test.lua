@@ -1,4 +1,4 @@
--- What the executable prints for mistakes: one line with a hint, and short tracebacks; and where `require` searches.
+-- The messages of the executable for mistakes: one line with a hint, and short tracebacks; and where `require` searches.
 -- Both hosts run these tests on the same executable (LIO_BIN).
 
 local t = require "tests.kit"
@@ -66,7 +66,8 @@ t.test("the traceback of a wrong option has only the program's lines", function(
     out = "", err = "lio: " .. message .. "\nstack traceback:\n\t(command line):1: in main chunk\n", code = 1,
   })
   local dir = t.tmp()
-  t.write(dir .. "/x.lua", "local function f()\n  " .. WRONG_OPTION .. "\nend\nrequire 'lio.loop'.run(function()\n  f()\nend)")
+  t.write(dir .. "/x.lua",
+    "local function f()\n  " .. WRONG_OPTION .. "\nend\nrequire 'lio.loop'.run(function()\n  f()\nend)")
   local r = run("x.lua", dir)
   t.ok(r.err:find "^lio: x%.lua:2: net%.connect: .*\nstack traceback:\n\tx%.lua:2: in .*\n\tx%.lua:5: in .*\n", r.err)
   t.ok(r.err:find "\n\tx%.lua:4: in main chunk\n$", r.err)
@@ -89,8 +90,8 @@ t.test("LIO_TRACEBACK=full shows the lines of the library", function()
 end)
 
 t.test("an error that the library itself raises keeps its traceback", function()
-  local r = run "-e 'require(\"bee.epoll\").create(\"x\") return 1'"
-  t.ok(r.err:find "^lio: bee/epoll%.lua:%d+: .*\nstack traceback:\n.*\n\tbee/epoll%.lua:%d+: in ", r.err)
+  local r = run "-e 'require(\"lio.options\").either(1)'"
+  t.ok(r.err:find "^lio: lio/options%.lua:%d+: .*\nstack traceback:\n.*\n\tlio/options%.lua:%d+: in ", r.err)
 end)
 
 -- Where `require` searches ------------------------------------------------------------------------------
@@ -98,12 +99,12 @@ end)
 -- Creates a folder with a module and programs that print where the module was found.
 local function program()
   local dir = t.tmp()
-  os.execute(("mkdir -p %s/bin %s/package %s/other"):format(dir, dir, dir))
+  os.execute(("mkdir -p %s/bin %s/folder %s/other"):format(dir, dir, dir))
   t.write(dir .. "/beside.lua", "return 'beside the script'")
-  t.write(dir .. "/package/init.lua", "return 'a folder with init.lua'")
+  t.write(dir .. "/folder/init.lua", "return 'a folder with init.lua'")
   t.write(dir .. "/other/beside.lua", "return 'on LUA_PATH'")
   t.write(dir .. "/other/other.lua", "return 'other'")
-  t.write(dir .. "/main.lua", "print(require 'beside', require 'package')")
+  t.write(dir .. "/main.lua", "print(require 'beside', require 'folder')")
   return dir
 end
 
@@ -138,7 +139,8 @@ t.test("services find the modules: with --service, in a system that the script s
   local dir = program()
   t.eq(run("--service " .. dir .. "/main.lua").out, "beside the script\ta folder with init.lua\n")
   t.write(dir .. "/one.lua", "io.stdout:write(require 'beside', '\\n') require 'ltask'.quit()")
-  t.write(dir .. "/system.lua", ("require 'ltask.start' { service_path = '%s/?.lua', bootstrap = { 'one' } }"):format(dir))
+  local start = "require 'ltask.start' { service_path = '%s/?.lua', bootstrap = { 'one' } }"
+  t.write(dir .. "/system.lua", start:format(dir))
   t.eq(run(dir .. "/system.lua").out, "beside the script\n")
   t.write(dir .. "/workers.lua", [[
     local web = require "lio.webserver"
@@ -148,6 +150,19 @@ t.test("services find the modules: with --service, in a system that the script s
   local child <close> = t.spawn(("%s %s/workers.lua"):format(lio, dir))
   for _ = 1, 2 do child:expect "^beside the script$" end
   t.eq(child:stop(), 0)
+end)
+
+t.test("a folder or file beside the script does not hide a module of lio, and a file on LUA_PATH replaces it", function()
+  local dir = t.tmp()
+  os.execute(("mkdir -p %s/skynet %s/lio %s/path/lio"):format(dir, dir, dir))
+  t.write(dir .. "/skynet/queue.lua", "error 'the program’s'")
+  t.write(dir .. "/lio/json.lua", "error 'the program’s'")
+  t.write(dir .. "/path/lio/json.lua", "return 'on LUA_PATH'")
+  t.write(dir .. "/main.lua", "print(type(require 'skynet.queue'), type(require 'lio.json'))")
+  t.eq(run(dir .. "/main.lua").out, "function\ttable\n")
+  os.remove(dir .. "/lio/json.lua")
+  t.write(dir .. "/main.lua", "print((require 'lio.json'))")
+  t.eq(run(dir .. "/main.lua", "/", ("LUA_PATH='%s/path/?.lua;;'"):format(dir)).out, "on LUA_PATH\n")
 end)
 
 t.test("lua_path of a system replaces the paths of the program", function()
@@ -195,7 +210,8 @@ t.test("app:run prints its address once, on standard output; app:listen prints n
   end
   prints("-e 'WHERE = { 0 }' run.lua", "lio: serving http://127%.0%.0%.1:%d+/\n")
   prints("-e 'WHERE = { \"[::1]:0\" }' run.lua", "lio: serving http://%[::1%]:%d+/\n")
-  prints("-e 'WHERE = { \"unix:" .. dir .. "/socket\" }' run.lua", "lio: serving unix:" .. dir:gsub("%p", "%%%0") .. "/socket\n")
+  prints("-e 'WHERE = { \"unix:" .. dir .. "/socket\" }' run.lua",
+    "lio: serving unix:" .. dir:gsub("%p", "%%%0") .. "/socket\n")
   prints("listen.lua", "")
 end)
 

@@ -1,8 +1,8 @@
 -- The prompt of the executable: `lio` on a terminal, and `lio -i`. The executable runs this file.
 --
 -- The prompt runs in a task of `lio.loop`, so an input can wait, and other tasks and servers continue while the prompt
--- waits for an input. `lio.line_editor` edits the inputs on a thread of its own; its events wake the loop. Each input
--- runs in a task of its own, which Ctrl-C ends. Invariant: at most one input runs, and the editor does not read then.
+-- waits for an input. `lio.line_editor` edits the inputs on a separate thread; its events wake the loop. Each input
+-- runs in a separate task, which Ctrl-C ends. Invariant: at most one input runs, and the editor does not read then.
 
 local completion = require "lio.repl.completion"
 local line_editor = require "lio.line_editor"

@@ -138,7 +138,7 @@ function bootstrap.remove(pointer, size) end
 
 ---The scheduler's own settings. A value out of its range raises.
 ---@class ltask.CoreConfig
----@field worker? integer threads that run services, 1 to 256 (0 raises); default: the number of cores minus one, at least 1
+---@field worker? integer threads that run services, 1 to 256; default: the number of cores minus one, at least 1
 ---@field queue? integer maximum number of requests in a mailbox, 1 to 2^24; default 4096
 ---@field queue_sending? integer maximum length of an exclusive service's sending queue (G1), 1 to 2^24; default 4096
 ---@field max_service? integer maximum number of services, 2 to 2^20; default 65536
@@ -147,6 +147,6 @@ function bootstrap.remove(pointer, size) end
 ---@field full? "error"|"wait" whether a request to a full mailbox raises or waits; default `"error"`
 ---@field watchdog? number|false seconds after which a slice is reported, below 10^9; default 5; 0 or false: never
 ---@field crashlog? string|false file for the list of running services if the process receives a fatal signal
----@field debuglog? string|false file to which `ltask.debuglog` writes, emptied at the start; `"="` is standard output; default: none
+---@field debuglog? string|false file for `ltask.debuglog`, emptied at the start; `"="` is standard output
 
 return bootstrap

@@ -1,8 +1,9 @@
 //! Where `require` searches in the executable: `package.path` and `package.cpath`.
 //!
 //! The folder of the script comes first, then the value that Lua takes from the environment or its defaults, then the
-//! folders of Debian's packages. Services get the paths of the program that starts them (`lualib/ltask/start/config.lua`).
+//! folders of Debian's packages. The script's folder does not replace built-in modules. Services get the paths of the program that starts them (`lualib/ltask/start/config.lua`).
 
+use crate::lua::library::set_script_folder;
 use crate::lua::{Argument, Call, Fault, StoredInTable};
 use std::env;
 use std::ffi::{CStr, OsStr};
@@ -20,6 +21,9 @@ const MULTIARCH: &str = env!("LIO_MULTIARCH");
 /// Extends `package.path` and `package.cpath` of a program, which runs the file `script`, if there is one.
 pub(super) fn extend(call: &mut Call<'_>, script: Option<&CStr>) -> Result<(), Fault> {
     let folder = script.and_then(folder_of);
+    if let Some(folder) = &folder {
+        set_script_folder(folder.clone());
+    }
     let version = LUA.replace('.', "_");
     let lua = format!("/usr/share/lua/{LUA}/");
     extend_one(call, "path", &format!("LUA_PATH_{version}"), &folder, &["?.lua", "?/init.lua"], &[lua])?;

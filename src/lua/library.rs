@@ -17,8 +17,10 @@ use super::state::{Key, Kind};
 use super::step::then;
 use mlua::ffi::{self, lua_State};
 use rustc_hash::FxHashMap;
-use std::ffi::{CStr, c_int};
-use std::sync::{Mutex, PoisonError};
+use std::ffi::{CStr, OsStr, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The crate's built-in modules.
 pub(crate) trait Library: 'static {
@@ -108,8 +110,19 @@ pub(crate) enum SearcherPosition {
 pub(crate) const fn install_in_program<L: Library>() -> Function {
     Function::native(|mut to| {
         install::<L>(&mut to, SearcherPosition::BehindPath);
+        insert_searcher(&mut to, Function::new(search_before_script::<L>), SearcherPosition::First);
         0
     })
+}
+
+/// The folder of the program's script, with a slash at its end, which is the first folder of `package.path`. Set once,
+/// by the executable.
+static SCRIPT_FOLDER: OnceLock<Vec<u8>> = OnceLock::new();
+
+/// Sets the folder of the program's script. Its files do not replace built-in modules.
+#[cfg(feature = "vendored")]
+pub(crate) fn set_script_folder(folder: Vec<u8>) {
+    let _ = SCRIPT_FOLDER.set(folder);
 }
 
 /// Returns a function that makes the library `L` loadable in the VM of a service. The service finds
@@ -117,6 +130,7 @@ pub(crate) const fn install_in_program<L: Library>() -> Function {
 pub(crate) const fn install_in_service<L: Library>() -> Function {
     Function::native(|mut to| {
         install::<L>(&mut to, SearcherPosition::BehindPath);
+        insert_searcher(&mut to, Function::new(search_before_script::<L>), SearcherPosition::First);
         insert_searcher(&mut to, Function::new(search_for_service::<L>), SearcherPosition::First);
         0
     })
@@ -216,6 +230,33 @@ fn search_for_service<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, F
     Ok(match find(L::SERVICES, call.bytes(1)?) {
         Some(open) => SearchResult::Native((open, ":built-in:")),
         None => SearchResult::Unknown(()),
+    })
+}
+
+/// The searcher before the searcher for `package.path`: finds a built-in module unless a file on `package.path` outside
+/// of the script's folder replaces it. Without it, a folder of the program that is named `skynet`, for example, would
+/// hide modules of the library.
+fn search_before_script<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
+    let Some(folder) = SCRIPT_FOLDER.get() else { return Ok(SearchResult::Unknown(())) };
+    let name = call.bytes(1)?.to_vec();
+    if find(L::NATIVES, &name).is_none() && embedded(&name).is_none() {
+        return Ok(SearchResult::Unknown(()));
+    }
+    let package = call.loaded("package")?;
+    let path = call.raw_field(package, "path")?;
+    let is_replaced = call.string(path).is_some_and(|path| is_on_path(&name, path, folder));
+    call.drop_to(1);
+    if is_replaced { Ok(SearchResult::Unknown(())) } else { search::<L>(call) }
+}
+
+/// Returns whether a file for the module `name` exists on `path`, apart from the templates directly in `folder`.
+fn is_on_path(name: &[u8], path: &[u8], folder: &[u8]) -> bool {
+    let name: Vec<u8> = name.iter().map(|&byte| if byte == b'.' { b'/' } else { byte }).collect();
+    let templates = path.split(|&byte| byte == b';');
+    let others = templates.filter(|template| !template.strip_prefix(folder).is_some_and(|rest| rest.starts_with(b"?")));
+    others.into_iter().any(|template| {
+        let parts: Vec<_> = template.split(|&byte| byte == b'?').collect();
+        Path::new(OsStr::from_bytes(&parts.join(&name[..]))).is_file()
     })
 }
 

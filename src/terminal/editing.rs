@@ -24,7 +24,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(2);
 /// The maximum number of texts in the history.
 const HISTORY: usize = 1000;
 
-/// What the thread needs.
+/// The data of the thread.
 pub(super) struct Editing {
     pub(super) port: Port,
     pub(super) prompts: Receiver<String>,

@@ -1,4 +1,4 @@
-//! The line editor of the prompt, on threads of its own, because reading from a terminal blocks. The executable only.
+//! The line editor of the prompt, on separate threads, because reading from a terminal blocks. The executable only.
 //!
 //! One thread edits lines. It posts events, and each event wakes the selector of the VM that has opened the editor. Two
 //! events are questions (which completions there are; whether a text is complete); that thread waits for their answers.
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
-/// What the editing thread reports.
+/// A report of the editing thread.
 pub(crate) enum Event {
     /// The user has entered this text, which may have several lines.
     Entered(String),
@@ -49,7 +49,7 @@ pub(crate) struct LineEditor {
     events: Receiver<Event>,
     answers: Sender<(u64, Answer)>,
     prompts: Sender<String>,
-    /// What the editing thread needs, until it starts.
+    /// The data of the editing thread, until it starts.
     editing: Option<editing::Editing>,
     printer: Printer,
     /// Whether the editing thread reads, so that the terminal may be in raw mode.

@@ -8,10 +8,11 @@ local terminal = {}
 --- Keys for `type`.
 terminal.CTRL_C, terminal.CTRL_D, terminal.UP, terminal.TAB = "\3", "\4", "\27[A", "\t"
 
---- Runs a shell command's words on a terminal. Each step is a table: `{ "expect", text }` waits for a text in the
+--- Runs the words of a shell command on a terminal. Each step is a table: `{ "expect", text }` waits for a text in the
 -- output, `{ "send", text }` types a text, `{ "signal", name }` sends a signal. Returns the output without escape
--- sequences, the exit code (or the negative number of the signal that ended the command), and whether the terminal is in
--- its normal mode at the end. `environment`: arguments of env(1) (default: `TERM=xterm`). Raises if an expected text does not arrive.
+-- sequences, the exit code (or the negative number of the signal that ended the command), and whether the terminal is
+-- in its normal mode at the end. `environment`: arguments of env(1) (default: `TERM=xterm`). Raises if an expected text
+-- does not arrive.
 function terminal.run(words, steps, environment)
   local lines = {}
   for index, step in ipairs(steps) do lines[index] = json.encode(step) end

@@ -343,9 +343,9 @@ function Parser:statement()
   self:call_or_assignment()
 end
 
--- `find(text)` returns a list of the uses of global variables, in the order in which they are evaluated: tables with `name`, `line`,
--- `is_write`, and `is_top`, whether the use is outside of functions. Also returns the set of the names that the program
--- declares (`global name`) or assigns as `_G.name`.
+-- `find(text)` returns a list of the uses of global variables, in the order in which they are evaluated: tables with
+-- `name`, `line`, `is_write`, and `is_top`, whether the use is outside of functions. Also returns the set of the names
+-- that the program declares (`global name`) or assigns as `_G.name`.
 function M.find(text)
   local parser = setmetatable({ lexer = lexers.new(text), depth = 0, uses = {}, defined = {} }, Parser)
   parser:advance()

@@ -41,7 +41,7 @@ local PAGE <const> = [=[
 
 -- A returned table is sent as JSON. A returned string is plain text, unless the handler sets another type.
 app:get("/", function()
-  return 200, HTML, PAGE
+  return PAGE, HTML
 end)
 
 app:get("/api/hello/:name", function(req)

@@ -88,11 +88,11 @@ Server.__index = Server
 
 local M = {}
 
--- What a client may send. A handler returns the line to answer with, or nil.
+-- The commands of clients. A handler returns the line to answer with, or nil.
 local commands = {}
 
 function commands.join(self, player, name)
-  if player.id then return "error you have joined already" end
+  if player.id then return "error joined twice" end
   if not name:find "^%w+$" then return "error the name has characters other than letters and digits" end
   player.id = self.world:join(name)
   return "welcome " .. player.id
@@ -210,7 +210,7 @@ testing.test("a client joins, moves and sees the state", function()
   end
   testing.eq(ask "move 1 0", "error join first")
   testing.eq(ask "join Ada", "welcome 1")
-  testing.eq(ask "join Bob", "error you have joined already")
+  testing.eq(ask "join Bob", "error joined twice")
   testing.eq(ask "jump", "error unknown command")
   client:send "move 1 0\n"
   testing.eq(ask "move x", "error move needs two numbers") -- the lines before it have been handled

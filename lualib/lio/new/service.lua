@@ -15,7 +15,7 @@ os.exit(ltask.start {
 ]],
 
   ["service/counter.lua"] = [[
--- Counts by name. Each service has a Lua state of its own, so no other service can reach `counts`.
+-- Counts by name. Each service has its own Lua state, so no other service can reach `counts`.
 
 local counts = {}
 
@@ -91,7 +91,7 @@ os.exit(ltask.start {
 ]],
 
   ["service_test.lua"] = [[
--- `lio test` runs this file. The system runs in a process of its own, as in production.
+-- `lio test` runs this file. The system runs in a separate process, as in production.
 
 local testing = require "lio.testing"
 
@@ -102,8 +102,10 @@ local function lio()
   return arg[index]
 end
 
+local folder = arg[0]:match "^.*/" or ""
+
 testing.test("the greeter greets and the counter counts", function()
-  local pipe = assert(io.popen(("'%s' probe.lua"):format(lio())))
+  local pipe = assert(io.popen(("'%s' '%sprobe.lua'"):format(lio(), folder)))
   local output = pipe:read "a"
   testing.ok(pipe:close(), output)
   testing.eq(output, "Hello Ada, for the first time\nHello Ada, for the 2. time\ncount 2\n")

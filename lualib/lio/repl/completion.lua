@@ -1,5 +1,5 @@
--- Completions at the prompt: the names of globals, fields and methods, and keywords. No code of the program runs: fields
--- are found in tables and in the tables of `__index`, never by functions. Called by repl.lua.
+-- Completions at the prompt: the names of globals, fields and methods, and keywords. No code of the program runs:
+-- fields are found in tables and in the tables of `__index`, never by functions. Called by repl.lua.
 
 local debug <const> = debug or require "lio.debug"
 
