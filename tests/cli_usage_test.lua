@@ -1,5 +1,5 @@
--- The messages of the executable for mistakes: one line with a hint, and short tracebacks; and where `require` searches.
--- Both hosts run these tests on the same executable (LIO_BIN).
+-- The messages of the executable for mistakes: one line with a hint, and short tracebacks; and where `require`
+-- searches. Both hosts run these tests on the same executable (LIO_BIN).
 
 local t = require "tests.kit"
 
@@ -152,7 +152,7 @@ t.test("services find the modules: with --service, in a system that the script s
   t.eq(child:stop(), 0)
 end)
 
-t.test("a folder or file beside the script does not hide a module of lio, and a file on LUA_PATH replaces it", function()
+t.test("a file beside the script does not hide a module of lio, and a file on LUA_PATH replaces it", function()
   local dir = t.tmp()
   os.execute(("mkdir -p %s/skynet %s/lio %s/path/lio"):format(dir, dir, dir))
   t.write(dir .. "/skynet/queue.lua", "error 'the program’s'")
