@@ -16,7 +16,7 @@ local http_client = require "lio.http.client"
 
 -- Modules that only the library's own files use. The files of services are internal too.
 local INTERNAL <const> = {}
-for name in ([[ lio.serve lio.test
+for name in ([[ lio.serve lio.test lio.check lio.new lio.repl lio.command lio.line_editor lio.traceback
   lio.crypto.core lio.crypto.password
   lio.stream lio.http lio.shared_writer lio.resolver lio.task.core lio.task_list lio.service ltask.core
   lio.template.core

@@ -332,7 +332,8 @@ function ltask.poplog() end
 ---@return lightuserdata log
 function ltask.get_pushlog() end
 
----Adds a line to the file that is configured as `core.debuglog`. If no file is configured, does nothing.
+---Adds a line to the file that is configured as `core.debuglog`: the id of this service, a space and `text`. If no file
+---is configured, does nothing.
 ---@param text string
 function ltask.debuglog(text) end
 

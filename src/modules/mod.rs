@@ -9,6 +9,8 @@ pub(crate) mod entries;
 pub(crate) mod file;
 pub(crate) mod http;
 pub(crate) mod json;
+#[cfg(feature = "vendored")]
+mod line_editor;
 pub(crate) mod lio;
 pub(crate) mod ltask;
 pub(crate) mod pack;
@@ -25,6 +27,7 @@ pub(crate) mod supervisor;
 pub(crate) mod task;
 pub(crate) mod template;
 pub(crate) mod timer;
+pub(crate) mod traceback;
 mod value_error;
 pub(crate) mod waker;
 
@@ -47,6 +50,8 @@ impl Library for Builtin {
         ("lio.file", file::OPEN),
         ("lio.http", http::OPEN),
         ("lio.json", json::OPEN),
+        #[cfg(feature = "vendored")]
+        ("lio.line_editor", line_editor::OPEN),
         ("lio.shared_writer", shared_writer::OPEN),
         #[cfg(feature = "panics")]
         ("lio.panics", panics::open::<Builtin>()),
@@ -58,6 +63,7 @@ impl Library for Builtin {
         ("lio.task.core", task::OPEN),
         ("lio.template.core", template::OPEN),
         ("lio.timer", timer::OPEN),
+        ("lio.traceback", traceback::OPEN),
         ("ltask", ltask::OPEN),
         ("ltask.bootstrap", Bootstrap::<Builtin>::OPEN),
         ("ltask.core", ltask::core::OPEN),

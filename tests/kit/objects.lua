@@ -169,6 +169,17 @@ M.internal = {
   ["lio.task.core"] = true,
 }
 
+-- The executable alone has line editors.
+local has_editor, line_editor = pcall(require, "lio.line_editor")
+if has_editor then
+  M.makers["lio.line_editor"] = function()
+    local selector = lio.create()
+    return line_editor.open(selector:waker()), function() selector:close() end
+  end
+else
+  M.internal["lio.line_editor"] = true
+end
+
 -- The arguments with which methods are called. The object replaces "self".
 local ARGUMENTS <const> = {
   {},
