@@ -39,7 +39,8 @@ VENDORED := --target-dir '$(BIN_TARGET)'$(if $(filter 5.5,$(LUA_VERSION)), --no-
 SHARED := --crate-type cdylib$(if $(filter Linux,$(shell uname -s)), -- -C link-arg=-Wl$(,)-z$(,)nodelete)
 MODULE := --target-dir '$(MODULE_TARGET)' --no-default-features --features $(FEATURE),module
 
-.PHONY: build module rock test suites checked sanitize panics loom test-long bench install lint tools clean help
+.PHONY: build module rock test suites checked sanitize panics loom test-long bench install uninstall dist deb definitions \
+  lint tools clean help
 
 build: ## the executable: target/release/lio
 	$(CARGO) build --release --bin lio $(VENDORED)
@@ -130,11 +131,78 @@ bench: build module ## runs all benchmarks, or SUITES='http net'; bench/README.m
 	$(CARGO) build --release --examples $(VENDORED)
 	LIO='$(BIN)' EXAMPLES='$(BIN_TARGET)/release/examples' LUA54='$(LUA54)' '$(BIN)' bench/run.lua $(SUITES)
 
-install: build module ## into PREFIX: bin/lio, lib/lua/$(LUA)/lio.so
-	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)'
-	install -m 755 '$(BIN)' '$(DESTDIR)$(PREFIX)/bin/lio'
-	install -m 755 $(MODULES)/lio.so '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)/lio.so'
-	ln -sf lio.so '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)/ltask.so'
+.PHONY: book
+# mdBook is no requirement of the tests: docs/ can be read without it.
+book: ## the documentation as HTML, for which mdBook is needed: build/book/index.html
+	$(LUA54) docs/book.lua build/book-source
+	mdbook build build/book-source
+	@echo 'built build/book/index.html'
+
+# The installed files, except for the executable and the module. Packages and the tarball contain the same files.
+DEFINITIONS := $(wildcard lualib/meta/*.lua)
+MODULE_FOLDER := lib/lua/$(LUA_VERSION)
+BASH_COMPLETIONS := share/bash-completion/completions
+ZSH_COMPLETIONS := share/zsh/site-functions
+FISH_COMPLETIONS := share/fish/vendor_completions.d
+
+# Installs below the folder $(1).
+define install_files
+	install -d '$(1)/bin' '$(1)/$(MODULE_FOLDER)' '$(1)/share/lio/meta' '$(1)/share/man/man1' \
+	  '$(1)/$(BASH_COMPLETIONS)' '$(1)/$(ZSH_COMPLETIONS)' '$(1)/$(FISH_COMPLETIONS)'
+	install -m 755 '$(BIN)' '$(1)/bin/lio'
+	install -m 755 $(MODULES)/lio.so '$(1)/$(MODULE_FOLDER)/lio.so'
+	ln -sf lio.so '$(1)/$(MODULE_FOLDER)/ltask.so'
+	install -m 644 $(DEFINITIONS) '$(1)/share/lio/meta/'
+	install -m 644 packaging/lio.1 '$(1)/share/man/man1/lio.1'
+	install -m 644 packaging/completions/lio.bash '$(1)/$(BASH_COMPLETIONS)/lio'
+	install -m 644 packaging/completions/lio.zsh '$(1)/$(ZSH_COMPLETIONS)/_lio'
+	install -m 644 packaging/completions/lio.fish '$(1)/$(FISH_COMPLETIONS)/lio.fish'
+endef
+
+install: build module ## into PREFIX: the executable, the module, definitions, the manual page, completions
+	$(call install_files,$(DESTDIR)$(PREFIX))
+
+uninstall: ## removes the files that `make install` with the same PREFIX and LUA has installed
+	cd '$(DESTDIR)$(PREFIX)/' && rm -f bin/lio $(MODULE_FOLDER)/lio.so $(MODULE_FOLDER)/ltask.so share/man/man1/lio.1 \
+	  $(BASH_COMPLETIONS)/lio $(ZSH_COMPLETIONS)/_lio $(FISH_COMPLETIONS)/lio.fish \
+	  $(patsubst lualib/%,share/lio/%,$(DEFINITIONS))
+	@# These two folders belong to lio. They remain if they contain other files.
+	cd '$(DESTDIR)$(PREFIX)/' && for folder in share/lio/meta share/lio; do \
+	  if [ -d $$folder ] && [ -z "$$(ls -A $$folder)" ]; then rmdir $$folder; fi; done
+
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+# The release tarball is a folder of this name: the installed files below it, documents, and a script that installs.
+RELEASE := lio-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)$(if $(filter 5.5,$(LUA_VERSION)),-lua5.5)
+
+# The folder of the tarball.
+DIST ?= build
+
+dist: build module ## the release tarball: build/lio-VERSION-SYSTEM-MACHINE.tar.gz
+	rm -rf '$(DIST)/$(RELEASE)'
+	$(call install_files,$(DIST)/$(RELEASE))
+	@# `-S` keeps the names of functions, for backtraces.
+	strip -S '$(DIST)/$(RELEASE)/bin/lio' '$(DIST)/$(RELEASE)/$(MODULE_FOLDER)/lio.so'
+	install -m 644 README.md CHANGELOG.md LICENSE packaging/lio.service '$(DIST)/$(RELEASE)/'
+	install -m 755 packaging/install.sh '$(DIST)/$(RELEASE)/install.sh'
+	tar -C '$(DIST)' $(if $(filter Linux,$(shell uname -s)),--owner=0 --group=0 --numeric-owner --sort=name) \
+	  -czf '$(DIST)/$(RELEASE).tar.gz' '$(RELEASE)'
+	rm -rf '$(DIST)/$(RELEASE)'
+	@echo 'built $(DIST)/$(RELEASE).tar.gz'
+
+# The maintainer of the package, a name with an address: make deb MAINTAINER='Name <address>'
+MAINTAINER ?=
+
+deb: build module ## the Debian package: target/debian/lio_VERSION-REVISION_ARCHITECTURE.deb; needs cargo-deb
+ifneq ($(LUA_VERSION),5.4)
+	@echo 'make deb: Debian has only Lua 5.4: leave out LUA=$(LUA)' >&2; exit 1
+endif
+	@$(CARGO) deb --version >/dev/null 2>&1 || { echo 'make deb: cargo-deb is missing: cargo install cargo-deb' >&2; exit 1; }
+	@mkdir -p build/deb
+	strip --strip-unneeded -o build/deb/lio.so build/lio.so
+	$(CARGO) deb --no-build --strip $(if $(MAINTAINER),--maintainer '$(MAINTAINER)')
+
+definitions: ## checks lualib/meta, the examples and the code of the guides with emmylua_check
+	$(LUA54) tests/definitions.lua
 
 clean: ## remove all built files
 	$(CARGO) clean --target-dir '$(TARGET)'

@@ -11,6 +11,7 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     // C modules that the executable loads link to the Lua API in the executable.
     println!("cargo:rustc-link-arg-bins=-rdynamic");
+    println!("cargo:rustc-env=LIO_MULTIARCH={}", multiarch());
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("lualib");
     let mut files = Vec::new();
     collect(&root, &root, &mut files);
@@ -37,6 +38,20 @@ fn main() {
     let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo"));
     fs::write(out.join("embedded.rs"), code).expect("the output folder is writable");
     fs::write(out.join("entries.rs"), entries).expect("the output folder is writable");
+}
+
+/// Returns the name that Debian gives the target's architecture, such as `x86_64-linux-gnu`. The executable searches for
+/// C modules in the folder with this name.
+fn multiarch() -> String {
+    let target = |name: &str| env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
+    let is_little = target("ENDIAN") == "little";
+    let architecture = match target("ARCH").as_str() {
+        "x86" => "i386".to_owned(),
+        "powerpc64" if is_little => "powerpc64le".to_owned(),
+        "mips64" if is_little => "mips64el".to_owned(),
+        other => other.to_owned(),
+    };
+    format!("{architecture}-{}-{}{}", target("OS"), target("ENV"), target("ABI"))
 }
 
 fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, PathBuf)>) {

@@ -77,7 +77,8 @@ function tags.class(block, text)
 end
 
 function tags.field(block, text)
-  local name, optional, rest = text:match "^([%w_]+)(%??)%s+(.+)$"
+  -- `[integer]` are the elements of a list.
+  local name, optional, rest = text:match "^(%[?[%w_]+%]?)(%??)%s+(.+)$"
   local last = type_end(rest, 1)
   table.insert(block.class.fields, {
     name = name,
@@ -113,6 +114,10 @@ function tags.overload(block, text)
   local params = assert(text:match "^fun%((.*)%):" or text:match "^fun%((.*)%)$", "not a function: " .. text)
   table.insert(block.class and block.class.overloads or block.overloads, split_params(params))
 end
+
+-- The results of a success or of a failure, for checkers that read this annotation. The other annotations of the
+-- function contain the same types, so the pages do not need it.
+function tags.return_overload() end
 
 function tags.private(block)
   block.private = true
@@ -169,7 +174,7 @@ end
 local function read_line(module, state, line)
   local comment = line:match "^%-%-%-(.*)$"
   if comment then
-    local tag, rest = comment:match "^@(%a+)%s*(.*)$"
+    local tag, rest = comment:match "^@([%a_]+)%s*(.*)$"
     if tag == "meta" then
       if rest == "_" then module.of, module.topic = module.name:match "^(.+)%.(.-)$" end
       assert(rest == "_" or rest == module.name, "a module must have the name of its file")

@@ -133,4 +133,21 @@ function M.index(pages)
   return table.concat(out, "\n") .. "\n"
 end
 
+--- Returns `contents`, the book's table of contents, with an entry for each page below the entry of the reference.
+function M.listed(contents, pages)
+  local out = {}
+  local function add(indent, label, page)
+    out[#out + 1] = ("%s- [%s](api/%s.md)\n"):format(indent, label, page.name)
+  end
+  for _, page in ipairs(pages) do
+    if not page.topic then
+      add("  ", code(page.name), page)
+      for _, topic in ipairs(page.topics) do add("    ", topic.topic, topic) end
+    end
+  end
+  local before, entry, rest = contents:match "^(.-)(%- %[[^\n]*%]%(api/README%.md%)\n)(.*)$"
+  while rest:find "^ +%- " do rest = rest:gsub("^[^\n]*\n", "", 1) end
+  return before .. entry .. table.concat(out) .. rest
+end
+
 return M

@@ -9,7 +9,7 @@ local json = require "lio.json"
 local web = require "lio.webserver"
 
 -- The store: tasks by id, and the ids in order.
-local tasks, order, last_id = {}, {}, 0
+local tasks, order, last_id = {}, {}, 0 ---@type table<integer, table>, integer[], integer
 
 local function fail(status, message, details)
   return status, { error = message, details = details }

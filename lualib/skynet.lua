@@ -18,6 +18,7 @@ local MODULES <const> = {
     .. " PTYPE_TEXT PTYPE_RESPONSE PTYPE_MULTICAST PTYPE_CLIENT PTYPE_SYSTEM PTYPE_HARBOR PTYPE_SOCKET"
     .. " PTYPE_ERROR PTYPE_QUEUE PTYPE_DEBUG PTYPE_LUA PTYPE_SNAX PTYPE_TRACE ",
   ["skynet.packed_message"] = " packstring tostring trash ",
+  ["skynet.redirect"] = " redirect ",
   ["skynet.request"] = " request select ",
   ["skynet.task"] = " fork sleep yield wait wakeup timeout trace_timeout ",
   ["skynet.lifecycle"] = " kill abort newservice uniqueservice queryservice ",
@@ -84,8 +85,8 @@ end
 
 -- The functions that raise outside of a service.
 local FOR_SERVICES <const> = "self error dispatch call send ret retpack ignoreret context response rawcall rawsend"
-  .. " exit sleep yield timeout kill abort newservice uniqueservice queryservice localname name register getenv setenv"
-  .. " stat mqlen endless memlimit term"
+  .. " redirect exit sleep yield timeout kill abort newservice uniqueservice queryservice localname name register"
+  .. " getenv setenv stat mqlen endless memlimit term"
 
 if not ltask.call then
   for name in FOR_SERVICES:gmatch "%S+" do

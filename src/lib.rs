@@ -76,6 +76,8 @@ mod modules;
 mod socket;
 mod stream;
 mod task;
+#[cfg(feature = "vendored")]
+mod terminal;
 
 #[doc(hidden)]
 pub use lua::Function;

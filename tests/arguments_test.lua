@@ -6,6 +6,7 @@
 
 local t = require "tests.kit"
 local compress = require "lio.compress"
+local crypto = require "lio.crypto"
 local file = require "lio.file"
 local http = require "lio.http.client"
 local json = require "lio.json"
@@ -69,10 +70,17 @@ function makers.scope() return thread.scope() end
 function makers.app() return web.new() end
 function makers.inner() return web.new() end
 function makers.client() return http.new() end
+function makers.hash() return crypto.hash "md5" end
+function makers.limit() return web.rate_limit { rate = 1 } end
+function makers.store() return web.memory_store() end
+function makers.key() return ("k"):rep(32) end
+function makers.password()
+  return "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
+end
 
 local MODULES <const> = {
-  compress = compress, file = file, http = http, json = json, lio = lio, loop = loop, net = net, signal = signal,
-  socket = socket, thread = thread, timer = timer, web = web, folder = folder,
+  compress = compress, crypto = crypto, file = file, http = http, json = json, lio = lio, loop = loop, net = net,
+  signal = signal, socket = socket, thread = thread, timer = timer, web = web, folder = folder,
 }
 
 -- Returns an environment for a call, and a function that closes the objects that were created in this environment.
@@ -264,6 +272,18 @@ test("lio.json and lio.compress check their arguments", {
   { "encoder:finish", "'x'" }, { "decoder:write", "''" }, { "decoder:flush" }, { "decoder:finish", "''" },
 })
 
+test("lio.crypto checks its arguments", {
+  { "crypto.md5", "'x'", "'hex'" }, { "crypto.sha1", "'x'", "'hex'" }, { "crypto.sha224", "'x'", "'hex'" },
+  { "crypto.sha256", "'x'", "'hex'" }, { "crypto.sha384", "'x'", "'hex'" }, { "crypto.sha512", "'x'", "'hex'" },
+  { "crypto.hmac", "'md5'", "'x'", "'y'", "'hex'" }, { "crypto.hash", "'md5'", "'x'" }, { "hash:update", "'x'" },
+  { "hash:digest", "'hex'" }, { "crypto.equal", "'x'", "'y'" }, { "crypto.random", "10", "'hex'" },
+  { "crypto.uuid", "4" }, { "crypto.encrypt", "key", "'x'", "'y'" }, { "crypto.decrypt", "key", "'x'", "'y'" },
+  { "crypto.hex_encode", "'x'" }, { "crypto.hex_decode", "'00'" }, { "crypto.base64_encode", "'x'" },
+  { "crypto.base64_decode", "''" }, { "crypto.base64url_encode", "'x'" }, { "crypto.base64url_decode", "''" },
+  { "crypto.password_hash", "'x'", "{ memory = 8 }" }, { "crypto.password_verify", "'x'", "password" },
+  { "crypto.password_needs_rehash", "password", "{}" },
+})
+
 test("lio.http.client checks its arguments", {
   { "http.new", "{}" }, { "http.request", "{ url = 'http://127.0.0.1:1/' }" },
   { "http.get", "'http://127.0.0.1:1/'", "{}" },
@@ -275,9 +295,15 @@ test("lio.http.client checks its arguments", {
 
 test("lio.webserver checks its arguments", {
   { "web.new", "{}" }, { "web.worker" }, { "web.compress", "{}" }, { "web.log", "{}" },
+  { "web.basic_auth", "{ users = {} }" }, { "web.cors", "{ origins = '*' }" }, { "web.memory_store", "{}" },
+  { "web.rate_limit", "{ rate = 1 }" }, { "web.request_id", "{}" }, { "web.sessions", "{ secret = key }" },
+  { "limit:take", "'x'" }, { "limit:reset", "'x'" }, { "store:load", "'x'" }, { "store:save", "'x'", "'y'", "10" },
+  { "store:destroy", "'x'" },
+  { "web.html", "'x'" }, { "web.escape", "'x'" }, { "web.url_escape", "'x'" }, { "web.url_unescape", "'x'" },
+  { "web.trust_proxy", "{ proxies = { '::1' } }" },
   { "app:get", "'/'", "print" }, { "app:post", "'/'", "print", "print" }, { "app:any", "'/'", "print" },
   { "app:route", "'GET'", "'/'", "print" }, { "app:mount", "'/in'", "inner" }, { "app:use", "'/in'", "print" },
-  { "app:use", "print" }, { "app:static", "'/'", "folder", "{}" }, { "app:on_error", "print" },
+  { "app:use", "print" }, { "app:static", "'/'", "folder", "{}" }, { "app:name", "'n'" }, { "app:on_error", "print" },
   { "app:not_found", "print" }, { "app:listen", "'127.0.0.1:0'", "{}" }, { "app:run", "'127.0.0.1:0'", "{}" },
   { "app:server" },
 })
@@ -308,12 +334,14 @@ end
 
 test("requests of the web server check their arguments", {
   { "req:header", "'host'" }, { "req:header_all", "'host'" }, { "req:body", "10" }, { "req:json", "10" },
-  { "req:form", "{}" }, { "req:stream", "10" }, { "req:trailers" },
+  { "req:form", "{}" }, { "req:stream", "10" }, { "req:trailers" }, { "req:arg", "'x'", "'d'" },
+  { "req:validate", "{}", "{}" },
 }, in_requests)
 
 test("responses of the web server check their arguments", {
   { "res:status", "200" }, { "res:header", "'X-A'", "'b'" }, { "res:add_header", "'X-A'", "'b'" },
   { "res:get_header", "'X-A'" }, { "res:cookie", "'a'", "'b'", "{}" }, { "res:send", "'x'" }, { "res:json", "{}" },
+  { "res:html", "'x'" },
   { "res:redirect", "'/x'", "302" }, { "res:write", "'x'" }, { "res:flush" },
   { "res:file", "folder .. '/file'", "{}" },
   { "res:sse", "{}" }, { "res:on_head", "print" }, { "res:on_end", "print" }, { "res:trailer", "'X-A'", "'b'" },

@@ -177,6 +177,16 @@ t.test("debuglog = \"=\" writes to standard output", function()
   end
 end)
 
+t.test("a debuglog file is emptied at the start, and gets a line with the service's id for each call", function()
+  local path = t.write(t.tmp() .. "/debug.log", "of an earlier run\n")
+  local r = boot(("{ service_path = dir .. '/?.lua', bootstrap = { 'main' }, debuglog = %q }"):format(path), {
+    main = "ltask.debuglog 'the first' ltask.debuglog 'the second'",
+  })
+  t.eq(r.err, "")
+  local file <close> = assert(io.open(path))
+  t.eq(file:read "a", "3 the first\n3 the second\n")
+end)
+
 t.test("a built-in service needs no file", function()
   local r = boot([[{ service_path = dir .. "/?.lua",
     bootstrap = { { name = "timer", unique = true }, { name = "logger", unique = true }, { name = "main" } } }]])

@@ -16,8 +16,10 @@ local http_client = require "lio.http.client"
 
 -- Modules that only the library's own files use. The files of services are internal too.
 local INTERNAL <const> = {}
-for name in ([[ lio.serve lio.test
+for name in ([[ lio.serve lio.test lio.check lio.new lio.repl lio.command lio.line_editor lio.traceback
+  lio.crypto.core lio.crypto.password
   lio.stream lio.http lio.shared_writer lio.resolver lio.task.core lio.task_list lio.service ltask.core
+  lio.template.core
   lio.defer lio.watch_hooks lio.supervisor lio.misuse lio.options lio.debug lio.panics bee.object
   ltask.callbacks ltask.concurrent ltask.coroutines ltask.errors ltask.exclusive_loop ltask.log ltask.log_output
   ltask.main ltask.main_thread ltask.quit_handler ltask.require ltask.root_client ltask.sessions
@@ -118,9 +120,14 @@ local function gather()
   local watcher <close> = assert(require("lio.signal").open "SIGUSR1")
   add("lio.SignalWatcher", watcher)
   add("lio.Timers", require("lio.timer").new())
+  add("lio.Views", require("lio.template").new())
   add("lio.Log", web.log { file = function() end })
   add("lio.Encoder", require("lio.compress").encoder "gzip")
   add("lio.Decoder", require("lio.compress").decoder "gzip")
+  add("lio.Hash", require("lio.crypto").hash "md5")
+  add("lio.Session", require("lio.web.session").new())
+  add("lio.MemoryStore", web.memory_store())
+  add("lio.RateLimit", web.rate_limit { rate = 1 })
   add("lio.Scope", require("lio.thread").scope())
   local clock <close> = require("lio.testing").clock()
   add("lio.TestClock", clock)
@@ -145,7 +152,9 @@ local function gather()
   app:get("/", function(_, res) return res:status(201):header("X-Seen", "yes"):send "seen" end)
   loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
-    t.ok(web.compress and web.log) -- both modules are loaded when they are first used
+    -- These modules are loaded when they are first used.
+    t.ok(web.basic_auth and web.compress and web.cors and web.log and web.request_id and web.sessions)
+    t.ok(web.compress and web.log and web.trust_proxy) -- these modules are loaded when they are first used
     add("lio.Listener", listener)
     local udp <close> = assert(net.udp("127.0.0.1", 0))
     add("lio.Udp", udp)

@@ -29,6 +29,7 @@ check() {
     sh -c 'ls /usr/include/lua5.4/lua.h || ls /usr/local/include/lua.h'
   need timeout coreutils command -v timeout
   need script bsdutils command -v script
+  need mandoc mandoc command -v mandoc
   need strace strace command -v strace
   need curl curl command -v curl
   need 'a python3 with h11 and requests' 'python3-h11 python3-requests' \

@@ -43,6 +43,30 @@ t.test("a change of a file that was loaded, or was passed to lio.watch, restarts
   end
 end)
 
+t.test("a change of a template, of a file that it includes, or of a missing template restarts the script", function()
+  local before = [[
+    local dir = arg[0]:match "^(.*/)"
+    local views = require("lio.template").new(dir)
+    local page = views:render("page.txt")
+    local _, message = pcall(views.render, views, "missing.txt")
+    local word = page .. (message:find "does not exist" and "-" or views:render "missing.txt")]]
+  local p <close> = kit.start {
+    ["server.lua"] = kit.server("word", before),
+    ["page.txt"] = "a{% include 'part.txt' %}", ["part.txt"] = "a",
+  }
+  local port = p:serving()
+  p:settled(3)
+  t.eq(kit.get(port), "aa-")
+  p:write("part.txt", "b")
+  t.eq(p.child:line():match "/([^/]*)$", "part.txt changed, restarting")
+  p:serving()
+  kit.until_answer(port, "ab-")
+  p:write("missing.txt", "c")
+  t.eq(p.child:line():match "/([^/]*)$", "missing.txt changed, restarting")
+  p:serving()
+  kit.until_answer(port, "abc")
+end)
+
 t.test("files that a slow script loads before it listens are watched", function()
   local p <close> = kit.start {
     ["server.lua"] = kit.server("word", [[

@@ -3,6 +3,7 @@
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
+local net = require "lio.net"
 local web = require "lio.webserver"
 
 local function post(target, ...)
@@ -305,6 +306,33 @@ t.test("a streamed body that ends early or is malformed raises in the handler", 
     open():ask(post("/", "Transfer-Encoding: chunked") .. "zz\r\n")
     t.ok(problem:find "malformed chunk size", problem)
   end)
+end)
+
+-- Regression: the reason for an unreadable body was always "failed".
+t.test("if the client resets the connection, the reason for the unread body is reset", function()
+  local app, reasons = web.new(), {}
+  app:post("/body", function(req)
+    reasons[1] = select(2, req:body())
+    return "x"
+  end)
+  app:post("/form", function(req)
+    reasons[2] = select(2, req:form())
+    return "x"
+  end)
+  http.with(app, function(open)
+    for index, lines in ipairs {
+      { "POST /body HTTP/1.1", "Host: a", "Content-Length: 10" },
+      { "POST /form HTTP/1.1", "Host: a", "Content-Length: 100", "Content-Type: multipart/form-data; boundary=b" },
+    } do
+      local c = open()
+      c:head(lines, "half")
+      net.option(c.c, "linger", 0)
+      c:close()
+      local deadline = loop.now() + 10
+      while not reasons[index] and loop.now() < deadline do loop.sleep(0.001) end
+    end
+  end)
+  t.eq(reasons, { "reset", "reset" })
 end)
 
 t.test("100 Continue is sent when the body is first read, and not before", function()

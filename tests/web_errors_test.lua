@@ -113,14 +113,36 @@ t.test("a client that accepts only JSON gets errors as JSON", function()
         t.eq(require("lio.json").decode(r.body).status, status)
         r = c:request("GET", target, { "Accept: application/json, text/plain, */*" })
         t.eq(r.headers["content-type"], "text/plain; charset=utf-8")
-        for _, other in ipairs { "*/*", "text/html" } do
-          r = c:request("GET", target, { "Accept: application/json, " .. other })
-          t.eq(r.headers["content-type"], "text/plain; charset=utf-8", other)
-        end
+        r = c:request("GET", target, { "Accept: application/json, */*" })
+        t.eq(r.headers["content-type"], "text/plain; charset=utf-8")
+        r = c:request("GET", target, { "Accept: application/json, text/html" })
+        t.eq(r.headers["content-type"], "text/html; charset=utf-8")
       end
       local r = c:request("POST", "/raise", { "Accept: application/problem+json" })
       t.eq({ r.status, r.headers.allow }, { 405, "GET, HEAD, OPTIONS" })
       t.eq(r.body, '{"error":"Method Not Allowed","status":405}\n')
+    end)
+  end)
+end)
+
+t.test("a browser gets 404, 405 and 500 as a page with a title, a language and a viewport", function()
+  local app = web.new()
+  app:get("/raise", function() error "secret" end)
+  app:static("/files", "tests")
+  http.logged(function()
+    http.with(app, function(open)
+      local c = open()
+      for _, case in ipairs { { "GET", "/raise", 500, "Internal Server Error" }, { "GET", "/none", 404, "Not Found" },
+        { "POST", "/raise", 405, "Method Not Allowed" }, { "GET", "/files/none", 404, "Not Found" } } do
+        local r = c:request(case[1], case[2], HTML)
+        t.eq({ r.status, r.headers["content-type"] }, { case[3], "text/html; charset=utf-8" })
+        for _, part in ipairs { '<html lang="en">', "<title>" .. case[3] .. " " .. case[4] .. "</title>",
+          'name="viewport"', "color-scheme:light dark", "<h1>" .. case[3] .. "</h1><p>" .. case[4] .. "</p>" } do
+          t.ok(r.body:find(part, 1, true), part)
+        end
+        t.ok(not r.body:find("secret", 1, true))
+      end
+      t.eq(c:request("GET", "/none").body, "Not Found\n", "a client that does not ask for HTML")
     end)
   end)
 end)

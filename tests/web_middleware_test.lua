@@ -286,4 +286,27 @@ t.test("values that are not middleware are refused at the caller's line", functi
   t.raises("prefix must begin with '/'", app.use, app, "x", print)
 end)
 
+-- Regression: only `app:use` accepted middleware that is a table with `__call`, such as a result of `web.rate_limit`.
+t.test("a handler of a route may be a table with __call", function()
+  local function callable(f)
+    return setmetatable({}, { __call = function(_, ...) return f(...) end })
+  end
+  local app = web.new()
+  app:get("/one", callable(function(req) return "one " .. req.path end))
+  app:get("/two", callable(function(_, res, next)
+    res:header("X-First", "yes")
+    return next()
+  end), callable(function() return "two" end))
+  app:get("/bad", callable(function() return true end))
+  http.with(app, function(open)
+    local client = open()
+    t.eq(client:request("GET", "/one").body, "one /one")
+    local r = client:request("GET", "/two")
+    t.eq({ r.body, r.headers["x-first"] }, { "two", "yes" })
+    local log = http.logged(function() t.eq(client:request("GET", "/bad").status, 500) end)
+    t.ok(log:find "the handler of GET /bad %([^)]*web_middleware_test%.lua:%d+%) returned %(boolean%)", log)
+  end)
+  t.raises("bad argument #2 to 'get' %(function expected, got table%)", app.get, app, "/x", {})
+end)
+
 t.finish()

@@ -275,6 +275,22 @@ t.test("each of 10,000 routes is found, and a search takes about as long as with
 end)
 
 -- Regression: the app called its function that had the name of the method.
+-- Regression: `app:route("get", …)` added a route that no request matched.
+t.test("a known method in lower case is refused when the route is added", function()
+  local app = web.new()
+  for _, method in ipairs { "get", "Post", "delete", "options", "connect", "trace" } do
+    local upper = method:upper()
+    local wanted = ("methods are in upper case: '%s' expected, got '%s'"):format(upper, method)
+    t.raises("bad argument #1 to 'route' %(" .. wanted .. "%)$", app.route, app, method, "/", function() return "" end)
+  end
+  app:route("purge", "/", named "purge"):route("GET", "/", named "get")
+  http.with(app, function(open)
+    local c = open()
+    t.eq(c:request("GET", "/").body, "get")
+    t.eq(c:request("purge", "/").body, "purge", "an own method may be in lower case")
+  end)
+end)
+
 t.test("a method without a route is refused with 405, even if it is the name of a function", function()
   local app = web.new()
   app:get("/", function() return "x" end)

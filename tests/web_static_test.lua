@@ -230,7 +230,7 @@ t.test("a listing shows the accessible files, escaped, directories first, with s
   local r = ask("/list/", nil, "GET", { list = true })
   t.eq({ r.status, r.headers["content-type"] }, { 200, "text/html; charset=utf-8" })
   local names = {}
-  for name in r.body:gmatch '<a href="[^"]*">([^<]*)</a>' do names[#names + 1] = name end
+  for name in r.body:gmatch '<a href="[^"]*"[^>]*>([^<]*)</a>' do names[#names + 1] = name end
   t.eq(names, { "../", "sub/", "&lt;b&gt;&amp;&quot;&#39;.txt", "apple.txt", "Zebra.txt" })
   t.ok(r.body:find('href="./%3Cb%3E%26%22%27.txt"', 1, true), r.body)
   t.ok(r.body:find("1.5 kB", 1, true) and r.body:find("1 folder, 3 files", 1, true), r.body)

@@ -358,6 +358,36 @@ t.test("if the app does not set a grace period, loop.grace is used", function()
   end
 end)
 
+-- Regression: a server that `app:listen` had opened used loop.grace, even if its app had set another grace period.
+t.test("a server that app:listen has opened has the grace period of its app", function()
+  local script = t.write(t.tmp() .. "/server.lua", [[
+    local web, loop = require "lio.webserver", require "lio.loop"
+    local app = web.new { grace = 0.2 }
+    loop.grace = 60
+    io.stdout:setvbuf "line"
+    app:get("/", function()
+      print "handling"
+      loop.sleep(60)
+    end)
+    loop.run(function()
+      local server = assert(app:listen(0))
+      print(server.url)
+      server:wait()
+    end)]])
+  local child <close> = t.spawn(t.lio() .. " " .. t.quote(script))
+  local port = math.tointeger(tonumber(child:expect "127%.0%.0%.1:(%d+)/$"))
+  loop.run(function()
+    local c <close> = http.open(port)
+    c:send(GET)
+    t.eq(child:line(), "handling")
+    child:kill()
+    local data, message = c.c:recv()
+    t.is_nil(data)
+    t.ok(message ~= "timeout", "the connection ends before loop.grace has passed")
+  end)
+  t.eq(ended(child), 0)
+end)
+
 t.test("a port without an address is bound on 127.0.0.1, and the bound address is printed", function()
   local app = require("lio.webserver").new()
   app:get("/", function() return "x" end)

@@ -210,6 +210,29 @@ t.test("after pieces were written, status and headers cannot be changed", functi
   t.eq(problems, { status = true, header = true, send = true, redirect = true, json = true, cookie = true })
 end)
 
+-- Regression: the returned value was dropped without a word.
+t.test("a response that a handler returns after it has written pieces is reported in the log", function()
+  for value, kind in pairs {
+    ['"text"'] = "string", ["404"] = "number", ["{ a = 1 }"] = "table", ["res"] = "", ["true"] = "",
+    ["nil, 'closed'"] = "", ["res:write 'y'"] = "",
+  } do
+    for _, middleware in ipairs { false, true } do
+      local app = web.new()
+      if middleware then app:use(function(_, _, next) next() end) end
+      app:get("/", load("local req, res = ... res:write 'x' return " .. value, "=handler"))
+      local log = http.logged(function()
+        http.with(app, function(open)
+          local r = open():request("GET", "/")
+          t.eq({ r.status, r.body:sub(1, 1) }, { 200, "x" })
+        end)
+      end)
+      local wanted = "lio: error in GET /: the handler of GET / (handler:0) returned a " .. kind
+        .. " after it had begun to send a response with res:write; the value is not sent\n"
+      t.eq(log, kind ~= "" and wanted or "", value)
+    end
+  end
+end)
+
 t.test("a body of 32 MiB arrives whole, as one string and in pieces", function()
   local app = web.new()
   local piece = {}

@@ -35,8 +35,8 @@ local function get_all(urls, seen)
   scope:wait()
 end
 
-local seconds, urls = tonumber((...)), { select(2, ...) }
-local usable = seconds and #urls > 0
+local seconds, urls = tonumber((...)) or -1, { select(2, ...) }
+local usable = seconds >= 0 and #urls > 0
 for _, url in ipairs(urls) do usable = usable and parse(url) end
 if not usable then
   io.stderr:write "usage: lio examples/coroutine/fetch.lua SECONDS http://host[:port][/path] ...\n"

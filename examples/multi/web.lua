@@ -103,5 +103,5 @@ app:get("/", function(req, res)
   return 200, PAGE, { ["Content-Type"] = "text/html; charset=utf-8" }
 end)
 
-app:run(tonumber(port)) -- until SIGINT or SIGTERM
+app:run(assert(tonumber(port))) -- until SIGINT or SIGTERM
 ltask.send(1, "quit_ltask") -- otherwise the workers keep the system running

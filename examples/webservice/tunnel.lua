@@ -9,9 +9,9 @@ local loop = require "lio.loop"
 local ltask = require "ltask"
 local net = require "lio.net"
 
-local web -- the web service
-local listener
-local clients = {} -- connections by session
+local web ---@type ltask.Address the web service
+local listener ---@type lio.Listener
+local clients = {} ---@type table<integer, lio.Connection?> by session
 local last = 0
 
 -- Sends a client's bytes to the web service.
@@ -42,10 +42,9 @@ local S = {}
 
 -- Called when the web service starts. From now on the tunnel accepts clients.
 function S.tunnel_open(addr, port)
-  local message
-  listener, message = net.listen(addr or "127.0.0.1", port)
-  if not listener then return false, message end
-  web = ltask.current_session().from
+  local opened, message = net.listen(addr or "127.0.0.1", port)
+  if not opened then return false, message end
+  listener, web = opened, ltask.current_session().from
   loop.fork(accept_all)
   local ip, number = listener:address()
   return ("http://%s:%d/"):format(ip, number), number

@@ -172,9 +172,9 @@ end
 
 -- Running --------------------------------------------------------------------------------------------
 
--- `driver.has_io()` returns whether I/O can wake a task: a descriptor is registered, or a name is being resolved.
+-- `driver.has_io()` returns whether I/O can wake a task: a descriptor is registered, or a thread computes a result.
 function driver.has_io()
-  return selector:count() > signals.watcher_count or driver:is_resolving()
+  return selector:count() > signals.watcher_count or driver:is_expecting()
 end
 
 -- Returns whether nothing can wake a task.

@@ -8,7 +8,7 @@ local M = {}
 -- The prefix of the library's sources: "@lio/", or "@/folder/lualib/lio/" if `package.path` finds the files.
 local HERE <const> = debug.getinfo(1, "S").source:match "^(.*)misuse%.lua$" or "@lio/"
 local ROOTS <const> = { HERE:gsub("lio/$", ""), "@" }
-local TOP_MODULES <const> = { lio = true, ltask = true, skynet = true, bee = true }
+local TOP_MODULES <const> = { lio = true, ltask = true, skynet = true, bee = true, snax = true, http = true }
 
 -- Returns whether a chunk's source is a file of the library. The program may also have a folder `lio`, so the file must
 -- also be a module in `package.loaded`.

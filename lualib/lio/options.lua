@@ -16,6 +16,11 @@ local function of_type(kind, wanted)
   return rule(wanted, function(value) return type(value) == kind end)
 end
 
+-- `internal(rule)` returns a copy of a rule, for an option that only the library passes. Messages do not name it.
+function M.internal(one)
+  return { wanted = one.wanted, test = one.test, is_internal = true }
+end
+
 M.any = rule("a value", function() return true end)
 M.boolean = of_type("boolean", "true or false")
 M.is_false = rule("false", function(value) return value == false end)
@@ -109,25 +114,36 @@ end
 function M.nearest(name, rules)
   if #name > 64 then return nil end
   local word, best, best_distance = name:lower(), nil, math.huge
-  for known in pairs(rules) do
+  for known, one in pairs(rules) do
     local changes = distance(word, known)
-    if changes < best_distance or changes == best_distance and known < best then
+    if type(one) == "table" and one.is_internal then changes = math.huge end
+    if changes < best_distance or changes == best_distance and best and known < best then
       best, best_distance = known, changes
     end
   end
   if best and best_distance <= math.max(#best // 3, 1) and best_distance < #best then return best end
 end
 
--- `unknown(call, name, rules [, what])`: raises an error for a name that is not in the rules, and suggests a similar
--- name.
+-- Returns the names of the rules that programs use, as text for an error message.
+local function all_names(rules)
+  local names = {}
+  for name, one in pairs(rules) do
+    if not one.is_internal then names[#names + 1] = name end
+  end
+  table.sort(names)
+  return table.concat(names, ", ")
+end
+
+-- `unknown(call, name, rules [, what])`: raises an error for a name that is not in the rules. Suggests a similar name,
+-- or lists all names.
 function M.unknown(call, name, rules, what)
   what = what or "option"
   if type(name) ~= "string" then
     misuse.raise(("%s: %s names must be strings, got %s"):format(call, what, misuse.shown(name)))
   end
   local near = M.nearest(name, rules)
-  local hint = near and (" (did you mean '%s'?)"):format(near) or ""
-  misuse.raise(("%s: %s '%s' is unknown%s"):format(call, what, name, hint))
+  local hint = near and (" (did you mean '%s'?)"):format(near) or next(rules) and " (known: " .. all_names(rules) .. ")"
+  misuse.raise(("%s: %s '%s' is unknown%s"):format(call, what, name, hint or ""))
 end
 
 -- `wrong(call, name, wanted, value [, what])`: raises an error for an invalid value of an option.

@@ -1,7 +1,7 @@
 -- `lio serve DIR [options]`: serves a folder's files. The executable runs this file with the arguments after `serve` on
 -- the command line; with `--workers`, each worker runs it again.
 
-local USAGE <const> = [[
+local command = require "lio.command".new("serve", [[
 usage: lio serve DIR [options]
   --addr A     address to listen on (default 127.0.0.1; 0.0.0.0: all interfaces)
   --port P     port, 0 to 65535 (default 8080; 0: any free port)
@@ -10,60 +10,26 @@ usage: lio serve DIR [options]
   --hidden     also serve names that begin with a dot
   --log        write a line per request to standard output
   -h, --help   show this help
-]]
-
-local function fail(message)
-  io.stderr:write("lio serve: ", message, "\n")
-  os.exit(1, true)
-end
+]], { addr = "value", port = "value", workers = "value", list = "flag", hidden = "flag", log = "flag" })
 
 -- The ranges of options that take a number.
 local RANGES <const> = { port = { low = 0, high = 65535 }, workers = { low = 1, high = 1024 } }
-local WORDS <const> = { addr = true, port = true, workers = true }
-local FLAGS <const> = { list = true, hidden = true, log = true }
 
 local function number(name, text)
   local low, high = RANGES[name].low, RANGES[name].high
   local value = text:find "^%d+$" and math.tointeger(tonumber(text))
   if not value or value < low or value > high then
-    fail(("--%s: a number from %d to %d expected, got '%s'"):format(name, low, high, text))
+    command:fail("--%s: a number from %d to %d expected, got '%s'", name, low, high, text)
   end
   return value
 end
 
-local function wrong(message)
-  fail(message .. "\n" .. USAGE:gsub("\n$", ""))
-end
-
 -- Parses the arguments. Returns the options; the field `folder` is the folder.
 local function parse(...)
-  local words, options = table.pack(...), {}
-  local index, only_names = 1, false
-  while index <= words.n do
-    local word = words[index]
-    local name, value = word:match "^%-%-([%w-]+)=?(.*)$"
-    if only_names or word:sub(1, 1) ~= "-" then
-      if options.folder then wrong("only one folder can be served, got '" .. word .. "' as well") end
-      options.folder = word
-    elseif word == "--" then
-      only_names = true
-    elseif word == "-h" or word == "--help" then
-      io.stdout:write(USAGE)
-      os.exit(0, true)
-    elseif FLAGS[name] and not word:find("=", 1, true) then
-      options[name] = true
-    elseif WORDS[name] then
-      if not word:find("=", 1, true) then
-        index = index + 1
-        value = words[index] or wrong("'" .. word .. "' needs a value")
-      end
-      options[name] = RANGES[name] and number(name, value) or value
-    else
-      wrong("unrecognized option '" .. word .. "'")
-    end
-    index = index + 1
-  end
-  if not options.folder then wrong "the folder is missing" end
+  local options, folders = command:parse(...)
+  if #folders > 1 then command:wrong("only one folder can be served, got '%s' as well", folders[2]) end
+  for name in pairs(RANGES) do options[name] = options[name] and number(name, options[name]) end
+  options.folder = folders[1] or command:wrong "the folder is missing"
   return options
 end
 
@@ -77,7 +43,7 @@ local web = require "lio.webserver"
 local app = web.new()
 if options.log then app:use(web.log {}) end
 local ok, message = pcall(app.static, app, "/", options.folder, { list = options.list, hidden = options.hidden })
-if not ok then fail(plain(message)) end
+if not ok then command:fail("%s", plain(message)) end
 local addr = options.addr or "127.0.0.1"
 ok, message = pcall(app.run, app, options.port or 8080, {
   addr = addr,
@@ -85,4 +51,4 @@ ok, message = pcall(app.run, app, options.port or 8080, {
   module = "lio.serve",
   args = table.pack(...),
 })
-if not ok then fail(plain(message)) end
+if not ok then command:fail("%s", plain(message)) end

@@ -9,10 +9,12 @@
 -- (web/response.lua); web/app_server.lua serves the connections of a listener.
 
 local debug <const> = debug or require "lio.debug"
+local html = require "lio.web.html"
 local http = require "lio.http"
 local listening = require "lio.web.listening"
 local misuse = require "lio.misuse"
 local mounting = require "lio.web.mount"
+local percent_decode <const> = require "lio.http.percent_decode"
 local next_of = require("lio.web.middleware").next_of
 local settings = require "lio.web.settings"
 
@@ -21,6 +23,21 @@ local M = { defaults = settings.defaults }
 -- `web.worker()` returns the number of this worker, and the number of workers; nil if the program does not run in
 -- workers (see `app:run`).
 M.worker = listening.worker
+
+-- `web.html(text)` returns a value that a handler can return in the place of a body. The text is sent as HTML; a plain
+-- string is sent as plain text.
+M.html = html.html
+
+-- `web.escape(text)` returns the text, escaped for the content or for a quoted attribute of an HTML page.
+M.escape = html.escape
+
+-- `web.url_escape(text)` returns the text, percent-encoded for one segment of a path, or for a name or a value of a
+-- query. `web.url_unescape(text)` decodes each `%xx`; it changes neither other percent signs nor `+`.
+M.url_escape = http.percent_encode
+function M.url_unescape(text)
+  misuse.check("url_unescape", 1, text, "string")
+  return percent_decode(text)
+end
 
 local App = {}
 App.__index = App
@@ -35,6 +52,7 @@ function M.new(opts)
     handlers = {}, -- id of a route: its handler
     entries = {}, -- id of a route: its method, pattern, handler, and the program's function
     listed = {}, -- the entries, in the order in which they were added
+    names = {}, -- name of a route: its entry
     wrappers = {}, -- middleware
     servers = {},
     mounts = {}, -- mounts of other apps in this app
@@ -62,6 +80,12 @@ local function sequence(handlers)
   end
 end
 
+-- Returns a function that calls a handler, which may be a table with `__call`, such as a result of `web.rate_limit`.
+local function as_function(handler)
+  if type(handler) == "function" then return handler end
+  return function(req, res, next) return handler(req, res, next) end
+end
+
 -- Raises if a constraint is malformed, because Lua would raise only at the first request.
 local function check_constraints(routes, id, pattern, call)
   for name, constraint in pairs(routes:constraints(id) or {}) do
@@ -80,10 +104,12 @@ local function add_route(app, from, method, pattern, ...)
   if not utf8.len(pattern) then misuse.bad(call, index, "pattern must be UTF-8") end
   local handlers = table.pack(...)
   if handlers.n == 0 then misuse.raise(("app:%s: a handler is missing"):format(call)) end
+  local first = handlers[1]
   for at = 1, handlers.n do
-    if type(handlers[at]) ~= "function" then misuse.argument(call, index + at, "function", handlers[at]) end
+    misuse.check_function(call, index + at, handlers[at])
+    handlers[at] = as_function(handlers[at])
   end
-  return app:add_entry(method, pattern, sequence(handlers), call, handlers[1])
+  return app:add_entry(method, pattern, sequence(handlers), call, first)
 end
 
 -- `app:route(method, pattern, handler, …)` returns app. `method` is in upper case; `""` means every method. Patterns
@@ -92,6 +118,10 @@ end
 function App:route(method, pattern, ...)
   check_app(self, "route")
   misuse.check("route", 1, method, "string")
+  local upper = method:upper()
+  if method ~= upper and (App[method:lower()] or upper == "CONNECT" or upper == "TRACE") then
+    misuse.bad("route", 1, ("methods are in upper case: '%s' expected, got '%s'"):format(upper, method))
+  end
   return add_route(self, { call = "route", index = 2 }, method, pattern, ...)
 end
 
@@ -108,6 +138,21 @@ end
 function App:any(pattern, ...)
   check_app(self, "any")
   return add_route(self, { call = "any", index = 1 }, "", pattern, ...)
+end
+
+-- `app:name(name)` names the route that was added last, for `app:url_for`. Returns app.
+function App:name(name)
+  check_app(self, "name")
+  require("lio.web.url_for").name(self, name)
+  return self
+end
+
+-- `app:url_for(route, params [, query])` returns the path of a route. `route` is a name, or the pattern of a route of
+-- this app or of a mounted app. `params` has a value for each parameter of the pattern; `query` is a table of the
+-- values of a query, which may be lists. All values are escaped.
+function App:url_for(route, params, query)
+  check_app(self, "url_for")
+  return require("lio.web.url_for").build(self, route, params, query)
 end
 
 -- `app:static(prefix, dir [, opts])` returns app. Serves the files of the folder `dir` below the path `prefix`. `opts`:
@@ -189,7 +234,7 @@ end
 
 -- `app:listen(where [, opts])` returns a server, or nil and a message. The call does not run the loop. `where` is a
 -- port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"`, or a listening socket; `opts` are those of `net.listen`, and
--- `addr`. `server.url` is the address; `server:stop(grace)` ends the server.
+-- `addr` and `proxy_protocol` (web/listening.lua). `server.url` is the address; `server:stop(grace)` ends the server.
 function App:listen(where, opts)
   check_app(self, "listen")
   return listening.listen(self, where, opts)
@@ -219,7 +264,17 @@ function App:run(where, opts)
 end
 
 -- The library's own middleware is loaded when it is first used.
-local LAZY <const> = { compress = "lio.web.compress", log = "lio.web.log" }
+local LAZY <const> = {
+  basic_auth = "lio.web.basic_auth",
+  compress = "lio.web.compress",
+  cors = "lio.web.cors",
+  log = "lio.web.log",
+  memory_store = "lio.web.memory_store",
+  rate_limit = "lio.web.rate_limit",
+  request_id = "lio.web.request_id",
+  sessions = "lio.web.sessions",
+  trust_proxy = "lio.web.trust_proxy",
+}
 
 return setmetatable(M, {
   __index = function(_, name)

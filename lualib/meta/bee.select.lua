@@ -10,7 +10,7 @@ local select = {}
 
 ---Creates a selector.
 ---@param max_events? integer maximum number of events that one wait takes from the system, 1 to 65536; default 1024
----@return bee.Selector? selector
+---@return bee.Selector selector nil if no descriptor is left
 ---@return string? message
 ---@return string? code
 function select.create(max_events) end

@@ -58,6 +58,8 @@ function client.new(options) end
 ---@return lio.HttpResponse? response
 ---@return string? message
 ---@return string? code
+---@return_overload lio.HttpResponse
+---@return_overload nil, string, string
 function client.request(options) end
 
 ---Makes a request with the method GET; see `client.request`.
@@ -66,6 +68,8 @@ function client.request(options) end
 ---@return lio.HttpResponse? response
 ---@return string? message
 ---@return string? code
+---@return_overload lio.HttpResponse
+---@return_overload nil, string, string
 function client.get(url, options) end
 
 ---Makes a request with the method HEAD; see `client.request`.
@@ -74,6 +78,8 @@ function client.get(url, options) end
 ---@return lio.HttpResponse? response
 ---@return string? message
 ---@return string? code
+---@return_overload lio.HttpResponse
+---@return_overload nil, string, string
 function client.head(url, options) end
 
 ---Makes a request with the method POST; see `client.request`.
@@ -82,6 +88,8 @@ function client.head(url, options) end
 ---@return lio.HttpResponse? response
 ---@return string? message
 ---@return string? code
+---@return_overload lio.HttpResponse
+---@return_overload nil, string, string
 function client.post(url, options) end
 
 ---Makes a request with the method PUT; see `client.request`.
@@ -90,6 +98,8 @@ function client.post(url, options) end
 ---@return lio.HttpResponse? response
 ---@return string? message
 ---@return string? code
+---@return_overload lio.HttpResponse
+---@return_overload nil, string, string
 function client.put(url, options) end
 
 ---Makes a request with the method PATCH; see `client.request`.
@@ -98,6 +108,8 @@ function client.put(url, options) end
 ---@return lio.HttpResponse? response
 ---@return string? message
 ---@return string? code
+---@return_overload lio.HttpResponse
+---@return_overload nil, string, string
 function client.patch(url, options) end
 
 ---Makes a request with the method DELETE; see `client.request`.
@@ -106,6 +118,8 @@ function client.patch(url, options) end
 ---@return lio.HttpResponse? response
 ---@return string? message
 ---@return string? code
+---@return_overload lio.HttpResponse
+---@return_overload nil, string, string
 function client.delete(url, options) end
 
 ---Counts the connections of the module's client: those that exist and those that are idle now, and how often a
@@ -125,6 +139,8 @@ local HttpClient = {}
 ---@return lio.HttpResponse? response
 ---@return string? message
 ---@return string? code
+---@return_overload lio.HttpResponse
+---@return_overload nil, string, string
 function HttpClient:request(options) end
 
 ---Makes a request with the method GET; see `client.request`.
@@ -133,6 +149,8 @@ function HttpClient:request(options) end
 ---@return lio.HttpResponse? response
 ---@return string? message
 ---@return string? code
+---@return_overload lio.HttpResponse
+---@return_overload nil, string, string
 function HttpClient:get(url, options) end
 
 ---Makes a request with the method HEAD; see `client.request`.
@@ -141,6 +159,8 @@ function HttpClient:get(url, options) end
 ---@return lio.HttpResponse? response
 ---@return string? message
 ---@return string? code
+---@return_overload lio.HttpResponse
+---@return_overload nil, string, string
 function HttpClient:head(url, options) end
 
 ---Makes a request with the method POST; see `client.request`.
@@ -149,6 +169,8 @@ function HttpClient:head(url, options) end
 ---@return lio.HttpResponse? response
 ---@return string? message
 ---@return string? code
+---@return_overload lio.HttpResponse
+---@return_overload nil, string, string
 function HttpClient:post(url, options) end
 
 ---Makes a request with the method PUT; see `client.request`.
@@ -157,6 +179,8 @@ function HttpClient:post(url, options) end
 ---@return lio.HttpResponse? response
 ---@return string? message
 ---@return string? code
+---@return_overload lio.HttpResponse
+---@return_overload nil, string, string
 function HttpClient:put(url, options) end
 
 ---Makes a request with the method PATCH; see `client.request`.
@@ -165,6 +189,8 @@ function HttpClient:put(url, options) end
 ---@return lio.HttpResponse? response
 ---@return string? message
 ---@return string? code
+---@return_overload lio.HttpResponse
+---@return_overload nil, string, string
 function HttpClient:patch(url, options) end
 
 ---Makes a request with the method DELETE; see `client.request`.
@@ -173,6 +199,8 @@ function HttpClient:patch(url, options) end
 ---@return lio.HttpResponse? response
 ---@return string? message
 ---@return string? code
+---@return_overload lio.HttpResponse
+---@return_overload nil, string, string
 function HttpClient:delete(url, options) end
 
 ---Counts the client's connections: those that exist and those that are idle now, and how often a connection was opened

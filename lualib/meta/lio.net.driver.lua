@@ -46,9 +46,14 @@ function Driver:step(seconds) end
 ---@param events integer 1: reading; 2: writing; 4: the peer has closed its sending side; or a sum of these
 function Driver:dispatch(x, events) end
 
----Reports whether a host name is being resolved. A task may then be woken without I/O.
+---Changes the number of results that other threads compute for tasks of this loop.
+---@param change integer 1 before the wait for a result, -1 after it
+function Driver:expect(change) end
+
+---Reports whether another thread is working for a task, such as resolving a host name. The task may then be woken
+---without I/O.
 ---@return boolean
-function Driver:is_resolving() end
+function Driver:is_expecting() end
 
 ---Calls `f` whenever a descriptor is readable.
 ---@param descriptor lio.Descriptor

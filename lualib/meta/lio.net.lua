@@ -23,29 +23,35 @@ local net = {}
 ---Opens a listener. A unix socket's file that a previous process has left behind is replaced. A host name is resolved;
 ---before the loop runs, that blocks the thread. An unknown option, or a value out of its range, raises.
 ---@param addr string|lio.Socket address, host name, `"unix:/path"`, `"unix:@name"` (abstract), or a listening socket
----@param port? integer 0 to 65535; 0: the system chooses a port, see `listener:address()`; nil for unix
+---@param port? number 0 to 65535; 0: the system chooses a port, see `listener:address()`; nil for unix
 ---@param opts? lio.ListenOptions
----@return lio.Listener|false listener
+---@return lio.Listener? listener false on failure
 ---@return string? message
 ---@return string? code `"in use"`, `"denied"`, `"unresolved"` …
+---@return_overload lio.Listener
+---@return_overload nil, string, string
 function net.listen(addr, port, opts) end
 
 ---Opens a listening socket from which no task accepts yet. Pass the socket to `listen` in this VM, or pass the
 ---descriptor that its `detach` returns to another VM.
 ---@param addr string as for `listen`
----@param port? integer as for `listen`
+---@param port? number as for `listen`
 ---@param opts? lio.ListenOptions
 ---@return lio.Socket? socket
 ---@return string? message
 ---@return string? code
+---@return_overload lio.Socket
+---@return_overload nil, string, string
 function net.bind(addr, port, opts) end
 
 ---Waits for a connection and accepts it. If the process has no free descriptor or the system has no memory left, the
 ---call writes a line to standard error, at most once a minute, and tries again every 0.1 seconds.
 ---@param listener lio.Listener
----@return lio.Connection|false connection
+---@return lio.Connection? connection false on failure
 ---@return string? message
 ---@return string? code `"closed"` if the listener is closed; `"timeout"`
+---@return_overload lio.Connection
+---@return_overload nil, string, string
 function net.accept(listener) end
 
 ---@class lio.ConnectOptions
@@ -68,11 +74,13 @@ function net.attempt() end
 ---addresses alternate, and a new attempt begins after 250 ms or after a failure; the first address that connects is
 ---used.
 ---@param addr string address, host name, `"unix:/path"` or `"unix:@name"`
----@param port? integer 0 to 65535; nil for unix
+---@param port? number|string 0 to 65535; ignored for unix
 ---@param opts? lio.ConnectOptions|"inet"|"inet6" a family is ignored, so that `net.connect(listener:address())` works
----@return lio.Connection|false connection
+---@return lio.Connection? connection false on failure
 ---@return string? message
 ---@return string? code `"refused"`, `"timeout"`, `"unresolved"`, `"closed"` …
+---@return_overload lio.Connection
+---@return_overload nil, string, string
 function net.connect(addr, port, opts) end
 
 ---Receives bytes.
@@ -226,7 +234,7 @@ function net.remote(io) end
 
 ---Turns a connected socket into a connection.
 ---@param s lio.Socket `wrap` closes it; the connection takes over its descriptor
----@return lio.Connection|false connection
+---@return lio.Connection? connection false on failure
 ---@return string? message
 ---@return string? code
 function net.wrap(s) end
@@ -257,10 +265,12 @@ function net.resolve(name, seconds) end
 
 ---Opens a datagram socket.
 ---@param addr? string numeric address to bind to; default `"0.0.0.0"`
----@param port? integer 0 to 65535; default 0: the system chooses a port
----@return lio.Udp|false udp
+---@param port? number 0 to 65535; default 0: the system chooses a port
+---@return lio.Udp? udp false on failure
 ---@return string? message
 ---@return string? code `"EINVAL"` for an address that is not numeric; `"in use"`, `"denied"` …
+---@return_overload lio.Udp
+---@return_overload nil, string, string
 function net.udp(addr, port) end
 
 ---Waits for one datagram and returns it. `""` is a datagram of length 0.
@@ -268,13 +278,15 @@ function net.udp(addr, port) end
 ---@return string? data
 ---@return string? ip of the sender; on failure the message
 ---@return integer|string|nil port of the sender; on failure the code
+---@return_overload string, string, integer
+---@return_overload nil, string, string
 function net.recvfrom(u) end
 
 ---Sends one datagram. A host name is resolved to its first address of the socket's family.
 ---@param u lio.Udp
 ---@param data string
 ---@param addr string address or host name
----@param port integer 0 to 65535
+---@param port number 0 to 65535
 ---@return true? ok
 ---@return string? message
 ---@return string? code `"too long"`, `"unresolved"` …

@@ -163,9 +163,11 @@ function Connection:set_option(name, value) end
 local Listener = {}
 
 ---Waits for a connection and accepts it; see `net.accept`.
----@return lio.Connection|false connection
+---@return lio.Connection? connection false on failure
 ---@return string? message
 ---@return string? code
+---@return_overload lio.Connection
+---@return_overload nil, string, string
 function Listener:accept() end
 
 ---Accepts a connection that is waiting in the system's queue. Does not wait.
@@ -202,12 +204,14 @@ local Udp = {}
 ---@return string? data
 ---@return string? ip of the sender; on failure the message
 ---@return integer|string|nil port of the sender; on failure the code
+---@return_overload string, string, integer
+---@return_overload nil, string, string
 function Udp:recvfrom() end
 
 ---Sends one datagram; see `net.sendto`.
 ---@param data string
 ---@param addr string address or host name
----@param port integer 0 to 65535
+---@param port number 0 to 65535
 ---@return true? ok
 ---@return string? message
 ---@return string? code

@@ -61,7 +61,7 @@ function socket.fd(handle, no_ownership) end
 ---path that begins with NUL is an abstract name.
 ---@param kind "inet"|"inet6"|"hostname"|"unix"
 ---@param address string numeric address (with scope: `fe80::1%eth0`), host name, or path of 1 to 107 bytes
----@param port? integer 0 to 65535; not for unix
+---@param port? number 0 to 65535; not for unix
 ---@param family? lio.Family for a host name: accept only addresses of this family
 ---@return lio.Endpoint? endpoint
 ---@return string? message
@@ -100,7 +100,7 @@ local Socket = {}
 ---connection is in progress, the socket becomes writable when the connection is established or has failed; `status`
 ---then returns the result. While a host name is resolved, the thread is blocked.
 ---@param host lio.Endpoint|string
----@param port? integer 0 to 65535
+---@param port? number 0 to 65535
 ---@return boolean? connected true: connected; false: in progress
 ---@return string? message
 ---@return string? code
@@ -108,7 +108,7 @@ function Socket:connect(host, port) end
 
 ---Binds to an address, in the forms of `connect` (bind(2)).
 ---@param host lio.Endpoint|string
----@param port? integer 0 to 65535; 0: the system chooses a port, see `info`
+---@param port? number 0 to 65535; 0: the system chooses a port, see `info`
 ---@return true? ok
 ---@return string? message
 ---@return string? code `"in use"`, `"denied"` …
@@ -163,7 +163,7 @@ function Socket:recvfrom(max) end
 ---name is resolved, the thread is blocked.
 ---@param data string
 ---@param host lio.Endpoint|string
----@param port? integer 0 to 65535
+---@param port? number 0 to 65535
 ---@return integer|false|nil sent number of bytes; false if it would block
 ---@return string? message
 ---@return string? code

@@ -5,16 +5,16 @@
 ---HTTP/1.1 servers (RFC 9110, RFC 9112). An app has routes and middleware. A handler receives a request and a response;
 ---it may wait. It answers with its return values or with the methods of the response. The return values are one of:
 ---`body`; `body, status`; `body, headers`; `body, status, headers`; `status`; `status, body`; `status, body, headers`;
----`res`; nothing. A body is a string, a table (sent as JSON), or a function that returns pieces until nil. A status is
----200 to 599. If a handler returns other values, the client receives a 500, and the log names the handler and the
----values.
+---`res`; nothing. A body is a string (sent as plain text), a result of `web.html`, a table (sent as JSON), or a
+---function that returns pieces until nil. A status is 200 to 599. If a handler returns other values, the client
+---receives a 500, and the log names the handler and the values.
 ---@class lio.webserver
 ---@field defaults lio.WebOptions the default options of apps
 local web = {}
 
 ---A function that answers a request. If a route has several handlers, each handler can call `next()` to run the next
 ---handler.
----@alias lio.Handler fun(req: lio.Request, res: lio.Response, next?: fun()): any, any, table?
+---@alias lio.Handler fun(req: lio.Request, res: lio.Response, next: fun()): any, any, any
 
 ---The limits of an app. None may be negative.
 ---@class lio.WebOptions
@@ -42,6 +42,31 @@ function web.new(options) end
 ---@return integer? count
 function web.worker() end
 
+---A text that is sent as HTML.
+---@class lio.Html
+
+---Marks a text as HTML: a handler returns it in the place of a body. The type is `text/html; charset=utf-8`, unless the
+---handler has set another `Content-Type`.
+---@param text string
+---@return lio.Html body
+function web.html(text) end
+
+---Escapes `&`, `<`, `>` and both quotes, for the content or for a quoted attribute of an HTML page.
+---@param text string|number
+---@return string escaped
+function web.escape(text) end
+
+---Percent-encodes all bytes except letters, digits and `-._~`, for one segment of a path, or for a name or a value of a
+---query.
+---@param text string|number
+---@return string escaped
+function web.url_escape(text) end
+
+---Decodes each `%xx`. Other percent signs, and `+`, are not changed.
+---@param text string
+---@return string text
+function web.url_unescape(text) end
+
 ---A web application.
 ---
 ---Patterns: `/users/:id` has a parameter for one segment, `/files/*path` a parameter for the remaining path. In
@@ -52,7 +77,7 @@ function web.worker() end
 local App = {}
 
 ---Adds a route. Raises if the method and pattern already have a route.
----@param method string in upper case; `""` for every method
+---@param method string in upper case; `""` for every method; a known method in lower case raises
 ---@param pattern string
 ---@param ... lio.Handler at least one
 ---@return lio.App app itself
@@ -106,6 +131,19 @@ function App:options(pattern, ...) end
 ---@return lio.App app itself
 function App:any(pattern, ...) end
 
+---Names the route that was added last, for `url_for`. Raises if the app already has a route with this name.
+---@param name string does not begin with `/`
+---@return lio.App app itself
+function App:name(name) end
+
+---Builds the path of a route, of this app or of a mounted app. Raises for an unknown route, for a missing or unknown
+---parameter, and for a value that the route would not accept.
+---@param route string a name, or the whole pattern of a route
+---@param params? table<string, string|number> a value for each parameter of the pattern; it is escaped
+---@param query? table<string, any> strings, numbers, booleans, or lists of these
+---@return string path
+function App:url_for(route, params, query) end
+
 ---Adds middleware, which runs around the handlers of all requests, or of those below a prefix, in the order of the
 ---calls of `use`. `next()` runs the inner middleware and the handler and puts their answer into `res`. The response is
 ---sent when the outermost middleware has returned. `next()` does not raise: an error inside is logged and answered,
@@ -138,7 +176,7 @@ function App:static(prefix, dir, opts) end
 
 ---Sets the function that answers if a handler raises. The status is 500 unless `f` sets another. If `f` gives no
 ---answer, the response is a plain 500.
----@param f fun(err: any, req: lio.Request, res: lio.Response, traceback: string): any, any, table?
+---@param f fun(err: any, req: lio.Request, res: lio.Response, traceback: string): any, any, any
 ---@return lio.App app itself
 function App:on_error(f) end
 
@@ -151,9 +189,16 @@ function App:not_found(f) end
 
 ---@class lio.WebListenOptions: lio.ListenOptions
 ---@field addr? string address, if `where` is a port; default `"127.0.0.1"`; `"0.0.0.0"`: all interfaces
+---@field proxy_protocol? lio.ProxyProtocol whether a header of the PROXY protocol comes first; default false
+
+---@alias lio.ProxyProtocol boolean|"required"|"optional"|lio.ProxyProtocolOptions
+
+---@class lio.ProxyProtocolOptions
+---@field required? boolean whether a connection without a header closes; default true
+---@field proxies? string[] the addresses whose header is read, as for `web.trust_proxy`; default: all
 
 ---Opens a listener and serves its connections as long as the loop runs.
----@param where integer|string|lio.Socket port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"` or a listening socket
+---@param where number|string|lio.Socket port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"` or a listening socket
 ---@param opts? lio.WebListenOptions
 ---@return lio.Server? server
 ---@return string? message
@@ -179,7 +224,7 @@ function App:test(opts) end
 ---If there are several workers, this VM opens the sockets and boots the scheduler. Each worker is an exclusive service
 ---with its own loop. It runs the program's file again; this call of `run` then serves in the worker. Code after `run`
 ---executes in every worker, then in the parent. Raises if the program of a worker has failed.
----@param where integer|string|lio.Socket as for `listen`
+---@param where number|string|lio.Socket as for `listen`
 ---@param opts? lio.WebRunOptions
 function App:run(where, opts) end
 
@@ -206,6 +251,17 @@ function App:add_entry(method, pattern, handler, call, origin) end
 ---@return lio.Handler middleware
 function web.compress(options) end
 
+---@class lio.TrustProxyOptions
+---@field proxies string[] addresses, networks such as `"10.0.0.0/8"`, `"loopback"`, `"private"`, `"unix:"`
+---@field headers? string[] default `{ "X-Forwarded-For", "X-Forwarded-Proto" }`; see docs/proxies.md
+
+---Creates middleware that sets `req.remote_addr`, `req.remote_port`, `req.is_tls` and `req.host` to the values that
+---trusted proxies have forwarded. The client is the last address that is not a trusted proxy. Fields from other
+---addresses are ignored.
+---@param options lio.TrustProxyOptions
+---@return lio.Handler middleware
+function web.trust_proxy(options) end
+
 ---The values for a request's line in the log.
 ---@class lio.WebLogEntry
 ---@field time integer when the request arrived, in seconds since the Unix epoch
@@ -222,7 +278,7 @@ function web.compress(options) end
 ---@field agent? string
 ---@field referer? string
 ---@field user? any `req.user`, if the program has set it
----@field request_id? any `req.request_id`, if the program has set it; otherwise the header `X-Request-Id`
+---@field request_id? any `req.id` or `req.request_id`, if set; otherwise the header `X-Request-Id`
 
 ---@class lio.WebLogOptions
 ---@field format? "combined"|"json"|fun(entry: lio.WebLogEntry, req: lio.Request, res: lio.Response): string?

@@ -20,7 +20,8 @@
 ---@field host? string `host[:port]`
 ---@field remote_addr? string ip of the client, `"unix:"` for a unix socket; nil if the client has disconnected
 ---@field remote_port? integer
----@field is_tls boolean always false: TLS is not supported
+---@field is_tls boolean whether the client uses TLS to a trusted proxy (`web.trust_proxy`, PROXY protocol)
+---@field proxy_addr? string the address of the proxy, if `web.trust_proxy` has set `remote_addr`
 ---@field upgrade? string the protocols that the client offers in `Upgrade`; nil if there are none
 local Request = {}
 
@@ -39,6 +40,8 @@ function Request:header_all(name) end
 ---@return string? body `""` if there is none
 ---@return string? reason
 ---@return integer? status the status of the refusal, such as 413
+---@return_overload string
+---@return_overload nil, string, integer
 function Request:body(limit) end
 
 ---`for piece in req:stream(limit) do`: reads the body in pieces as they arrive. A piece is read only when the loop asks
@@ -53,6 +56,8 @@ function Request:stream(limit) end
 ---@return table? value
 ---@return string? reason
 ---@return integer? status
+---@return_overload table
+---@return_overload nil, string, integer
 function Request:json(limit) end
 
 ---The options of `req:form`. If a limit is exceeded, the form is refused with 413. No limit may be negative.
@@ -75,7 +80,47 @@ function Request:json(limit) end
 ---@return table<string, string|string[]>? fields a list for a repeated name
 ---@return table|string files `lio.Part`s in order, and by name (a list for a repeated name); on failure the reason
 ---@return integer? status 400, 413, 415 …
+---@return_overload table<string, string|string[]>, table
+---@return_overload nil, string, integer
 function Request:form(opts) end
+
+---Returns one string: the value of a parameter of the route, of the query, or of a form in the body, in this order. If
+---a name is repeated, returns its first value. The body is read only if its type is that of a form. If the form is
+---refused, returns the default; the refusal is then the response, unless the handler sets another.
+---@param name string
+---@param default? string
+---@return string? value
+function Request:arg(name, default) end
+
+---@alias lio.RuleType "string"|"integer"|"number"|"boolean"|"array"|"object"|"any"
+
+---A rule of `req:validate`. A condition whose type is wrong, or that the type of the value cannot have, raises.
+---@class lio.Rule
+---@field type? lio.RuleType|string default `"string"`; with a final `?`, the value is optional
+---@field optional? boolean whether the value may be absent; default false
+---@field default? any the result if the value is absent
+---@field min? number the least number, or the least number of characters or items
+---@field max? number
+---@field pattern? string a Lua pattern that the whole string matches
+---@field one_of? any[] the valid values
+---@field each? string|lio.Rule the rule of each item of a list
+---@field fields? table<string, string|lio.Rule> the rules of the fields of an object
+---@field check? fun(value: any): any, string? returns whether the value is valid, and otherwise a message
+---@field message? string the message of every problem
+
+---Converts and checks the values of a request. Returns those that have a rule. If a value is missing or invalid, raises
+---a `lio.InvalidRequest`. Unless the handler catches it, the client gets 422 and the problems as JSON, and nothing is
+---logged. The values come from JSON, a form or, if there is no `Content-Type`, the query. For another type, and for a
+---malformed body, the status is 415, 400 or 413.
+---@param rules table<string, string|lio.Rule>
+---@param opts? { from: "json"|"form"|"query"|"params" } where the values come from
+---@return table<string, any> values
+function Request:validate(rules, opts) end
+
+---The error of `req:validate`.
+---@class lio.InvalidRequest
+---@field status integer 422; 400, 413 or 415 if the body cannot be read
+---@field problems { field: string, message: string }[] sorted by field; the field is `""` if the body cannot be read
 
 ---Returns the trailer fields of a chunked body (RFC 9112 section 7.1.2).
 ---@return table<string, string> trailers by lower-case name; empty until the body was read

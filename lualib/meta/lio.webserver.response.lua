@@ -62,11 +62,16 @@ function Response:trailer(name, value) end
 ---@return lio.Response res itself
 function Response:cookie(name, value, opts) end
 
----Sets the body: a string, a list of strings, or a function that returns pieces until nil. Any other table, including
----the empty one, is sent as JSON.
----@param body string|table|fun(): string?
+---Sets the body: a string, a list of strings, a result of `web.html`, or a function that returns pieces until nil. Any
+---other table, including the empty one, is sent as JSON.
+---@param body string|lio.Html|table|fun(): string?
 ---@return lio.Response res itself
 function Response:send(body) end
+
+---Sets an HTML body.
+---@param text string
+---@return lio.Response res itself
+function Response:html(text) end
 
 ---Sets a JSON body. Raises for a value that JSON cannot represent.
 ---@param value any
@@ -144,6 +149,10 @@ function Response:set_result(...) end
 ---Sets the results of a function of the program as the response.
 ---@private
 function Response:set_result_of(what, f, ...) end
+
+---Sets the response to a refusal of the request.
+---@private
+function Response:respond_with_refusal(refusal) end
 
 ---If there is no response and the body was refused, makes the refusal the response.
 ---@private

@@ -11,7 +11,7 @@ local webservice = {}
 ---The argument of `start`. Unknown fields and wrong types raise.
 ---@class lio.WebServiceConf
 ---@field addr? string address, or `unix:/path`; default `127.0.0.1`
----@field port? integer 0 to 65535; required unless `addr` is a unix address
+---@field port? number 0 to 65535; required unless `addr` is a unix address
 ---@field mode? "direct"|"redirect" default `"direct"`; `"redirect"`: a tunnel owns the sockets of the clients
 ---@field home? string folder served at `/`, as in `route`
 ---@field route? table<string, string> folders by path: `"localfs:path"`, or a path

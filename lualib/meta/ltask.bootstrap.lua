@@ -148,6 +148,6 @@ function bootstrap.remove(pointer, size) end
 ---@field full? "error"|"wait" whether a request to a full mailbox raises or waits; default `"error"`
 ---@field watchdog? number|false seconds after which a slice is reported, below 10^9; default 5; 0 or false: never
 ---@field crashlog? string|false file for the list of running services if the process receives a fatal signal
----@field debuglog? string|false file to which `ltask.debuglog` writes; `"="` is standard output
+---@field debuglog? string|false file for `ltask.debuglog`, emptied at the start; `"="` is standard output
 
 return bootstrap

@@ -332,7 +332,8 @@ function ltask.poplog() end
 ---@return lightuserdata log
 function ltask.get_pushlog() end
 
----Adds a line to the file that is configured as `core.debuglog`. If no file is configured, does nothing.
+---Adds a line to the file that is configured as `core.debuglog`: the id of this service, a space and `text`. If no file
+---is configured, does nothing.
 ---@param text string
 function ltask.debuglog(text) end
 
@@ -431,11 +432,12 @@ function Log.error(...) end
 
 ---The sender of a request.
 ---@class ltask.CurrentSession
----@field from? ltask.Address nil in a coroutine that does not handle a request
+---@field from ltask.Address nil in a coroutine that does not handle a request
 ---@field session? integer 0 if the sender expects no answer
 
 ---The result of a function of `parallel`: a list of its results, or an error.
 ---@class ltask.ParallelResult
+---@field [integer] any the results of the function
 ---@field error? any the error that the function raised
 ---@field rethrow? fun() raises that error
 

@@ -21,8 +21,8 @@ function start.start(config) end
 ---@field bootstrap string|ltask.ServiceEntry|ltask.ServiceEntry[]|table<string, table|true> the first services
 ---@field service_path? string path on which services are found: templates with `?`; default `"./?.lua"`
 ---@field core? ltask.CoreConfig the scheduler's own settings (G2)
----@field lua_path? string `package.path` of each service
----@field lua_cpath? string `package.cpath` of each service
+---@field lua_path? string `package.path` of each service; default: that of the program
+---@field lua_cpath? string `package.cpath` of each service; default: that of the program
 ---@field preload? string Lua code that runs in each service before its file
 ---@field logger? string|table|false the logger's service; default: the built-in one; false: none
 ---@field exclusive? table[] services with their own threads: names, or `{ name, args… }` (G1)

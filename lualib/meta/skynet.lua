@@ -1,4 +1,5 @@
 ---@meta skynet
+-- More than 400 lines: one file, because it defines one table.
 -- Definitions of `skynet` for the Lua language server. docs/build.lua generates docs/api/skynet.md from them.
 
 ---The skynet compatibility API on the bundled scheduler. docs/skynet.md is the manual and lists the differences from
@@ -184,6 +185,18 @@ function skynet.select(list, centiseconds) end
 ---@return string msg for `unpack`
 ---@return integer sz
 function skynet.rawcall(addr, typename, msg, sz) end
+
+---Sends a message in the name of another service: the handler gets that source and that session. An answer goes
+---nowhere.
+---@param addr skynet.Address
+---@param source skynet.Address
+---@param typename string|integer the protocol
+---@param session integer
+---@param msg string|lightuserdata the message takes ownership of it
+---@param sz? integer not for a string
+---@return boolean taken
+---@return string? message
+function skynet.redirect(addr, source, typename, session, msg, sz) end
 
 ---Sends a packed message that gets no answer.
 ---@param addr skynet.Address

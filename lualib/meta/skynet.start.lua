@@ -21,8 +21,8 @@ function start.start(config) end
 ---@field args? any[] the arguments of its file
 ---@field thread? integer threads that run services, 1 to 256; default: the number of cores minus one, at least 1
 ---@field luaservice? string path on which services are found: templates with `?`; default `"./?.lua"`
----@field lua_path? string `package.path` of each service
----@field lua_cpath? string `package.cpath` of each service
+---@field lua_path? string `package.path` of each service; default: that of the program
+---@field lua_cpath? string `package.cpath` of each service; default: that of the program
 ---@field preload? string a Lua file that runs in each service before its own file
 ---@field logger? string|table|false the logger's service, as for `ltask.start`
 ---@field ltask? table further fields for `ltask.start`

@@ -68,6 +68,12 @@ function M.run(file, name, ...)
   return run_main(name, check_loaded(loadfile(file)), ...)
 end
 
+-- `run_embedded(module, name, …)`: runs the file of a service that is a part of the library. Returns its result.
+function M.run_embedded(module, name, ...)
+  local file = package.searchpath(module, package.path)
+  return run_main(name, file and check_loaded(loadfile(file)) or core.load_embedded(module), ...)
+end
+
 -- `run_code(code, name, …)`: runs a service's main function. `code` is its source or its binary chunk. Returns its
 -- result.
 function M.run_code(code, name, ...)
@@ -125,6 +131,7 @@ function M.start(f)
   core.use_callbacks "skynet.callbacks"
   ltask.dispatch {
     debug = function(...) return require "skynet.debug".command(...) end,
+    ["skynet.redirect"] = function(...) return require "skynet.redirect".first(...) end,
     ["skynet.trace"] = function(tag) require "skynet.trace".expect(core.current(), tag) end,
   }
   if is_loading then

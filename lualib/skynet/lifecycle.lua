@@ -20,19 +20,26 @@ local function ask_root(call, ...)
   return require("ltask.root_client").check_answer(call, pcall(ltask.call, ROOT, ...))
 end
 
--- Creates a service from a file on the service path. If there is no such file, passes the name to the scheduler, which
--- starts its embedded service of that name or raises an error that lists the files that it has tried.
+-- The services of skynet that are a part of the library: the module of each.
+local EMBEDDED <const> = { gate = "skynet.gate" }
+
+-- Creates a service from a file on the service path. If there is no such file, creates an embedded service of skynet,
+-- or passes the name to the scheduler, which starts its embedded service of that name or raises an error that lists the
+-- files that it has tried.
 local function spawn(call, name, ...)
   local is_unique <const> = call == "uniqueservice"
   check_name(call, name)
   local file = package.searchpath(name, ask_root(call, "servicepath"))
-  if not file then return ask_root(call, is_unique and "uniqueservice" or "spawn", name, ...) end
+  local embedded = not file and EMBEDDED[name]
+  if not file and not embedded then
+    return ask_root(call, is_unique and "uniqueservice" or "spawn", name, ...)
+  end
   return ask_root(call, "spawn_service", {
     name = name,
     unique = is_unique,
-    source = "return require 'skynet.boot'.run(...)",
+    source = ("return require 'skynet.boot'.%s(...)"):format(file and "run" or "run_embedded"),
     chunkname = "=skynet.boot",
-    args = table.pack(file, name, ...),
+    args = table.pack(file or embedded, name, ...),
   })
 end
 

@@ -94,6 +94,14 @@ local function handler(p)
   end
 end
 
+-- `handle_without_session(f, …)`: calls a handler, whose message cannot be answered.
+function M.handle_without_session(f, ...)
+  local task = this_task()
+  without_session[task] = true
+  f(...)
+  without_session[task] = nil
+end
+
 -- `dispatch(protocol[, f])`: makes `f(session, address, …)` handle the messages of the protocol. Returns the previous
 -- function. If `f` is nil, changes nothing.
 function M.dispatch(typename, f)

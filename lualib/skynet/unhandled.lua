@@ -72,6 +72,11 @@ function M.handle_request(session, from, name, ...)
   return on_request(session, from, text, type(text) == "string" and #text or nil, name)
 end
 
+-- Called for a message of `redirect` that has no handler. `text` is the packed message.
+function M.handle_redirected(session, source, text, name)
+  return on_request(session, source, text, #text, name)
+end
+
 -- Called for an answer to a session that this service has never used.
 function M.handle_response(session, from, ...)
   return pass(on_response, session, from, nil, ...)

@@ -4,6 +4,7 @@
 //! belong to the script or the subcommand; this file does not read them.
 
 use super::script::{Piece, Script};
+use super::suggestion;
 use rustix::process::Pid;
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, OsString};
@@ -12,18 +13,40 @@ use std::os::unix::ffi::OsStringExt;
 
 pub(super) const USAGE: &str = "\
 usage: lio [options] [script [args]]
-       lio serve DIR [options]
-       lio test [DIR|FILE…] [options]
-  script    run this Lua file; `arg` and `...` hold its arguments
-  -         run standard input
-  serve DIR serve a folder's files over HTTP; 'lio serve --help' shows the options
-  test DIR  run the tests in the files *_test.lua; 'lio test --help' shows the options
-  -e CODE   run CODE, may be repeated; the script, if any, runs afterwards
-  --service run the script inside the scheduler, in a service that owns a loop
-  --watch   run the script, and restart it when a file that it has loaded changes
-  -v        show the versions
-  -h        show this help
-  --        stop handling options";
+       lio COMMAND [arguments]
+
+  script      run this Lua file; `arg` and `...` hold its arguments
+  -           run standard input
+  (nothing)   on a terminal: a prompt on a running loop; otherwise run standard input
+
+options:
+  -e CODE     run CODE, may be repeated; the script, if any, runs afterwards
+  -i          show the prompt after the script and CODE
+  --service   run the script inside the scheduler, in a service that owns a loop
+  --watch     run the script, and restart it when a file that it has loaded changes
+  -v          show the versions
+  -h          show this help
+  --          stop handling options
+
+commands ('lio COMMAND --help' shows the arguments):
+  new app|service|game DIR   write a small project with a test
+  test [DIR|FILE ...]        run the tests in the files *_test.lua
+  check [DIR|FILE ...]       report syntax errors and undefined globals
+  serve DIR                  serve a folder's files over HTTP
+
+environment:
+  LUA_PATH, LUA_CPATH        where `require` searches, after the script's folder
+  LIO_TRACEBACK=full         show the library's own lines in tracebacks";
+
+/// The subcommands, and the built-in modules that run them.
+const SUBCOMMANDS: &[(&str, &str)] =
+    &[("check", "lio.check"), ("new", "lio.new"), ("serve", "lio.serve"), ("test", TEST)];
+
+/// The module of the only subcommand that `--watch` can run, and may follow.
+const TEST: &str = "lio.test";
+
+/// The long forms of the options, for suggestions.
+const LONG_OPTIONS: &[&str] = &["--help", "--service", "--version", "--watch"];
 
 /// A parsed command line.
 #[derive(Default)]
@@ -32,6 +55,8 @@ pub(super) struct Command {
     pub(super) version: bool,
     pub(super) mode: RunMode,
     pub(super) watch: bool,
+    /// Whether the prompt follows.
+    pub(super) interactive: bool,
     /// The socket to the supervisor that has started this process, and the supervisor's process ID.
     pub(super) supervisor: Option<(RawFd, Pid)>,
     chunks: Vec<Vec<u8>>,
@@ -48,10 +73,8 @@ pub(super) enum RunMode {
     Script,
     /// In a service of the scheduler.
     Service,
-    /// The subcommand `serve`, without a script.
-    Serve,
-    /// The subcommand `test`, without a script. `--watch` may follow it.
-    Test,
+    /// A subcommand, which this built-in module runs.
+    Subcommand(&'static str),
 }
 
 /// The option that a supervisor passes to the program that it starts. It precedes all other options and is hidden from
@@ -92,6 +115,7 @@ impl Command {
             match argument {
                 b"-h" | b"--help" => command.help = true,
                 b"-v" | b"--version" => command.version = true,
+                b"-i" => command.interactive = true,
                 b"--watch" => command.watch = true,
                 b"--service" => command.mode = RunMode::Service,
                 b"--" => {
@@ -107,15 +131,18 @@ impl Command {
                 [b'-', b'e', code @ ..] => command.chunks.push(code.to_vec()),
                 [b'-', _, ..] => {
                     let shown = String::from_utf8_lossy(argument);
-                    return Err(format!("unrecognized option '{shown}'"));
+                    let hint = suggestion::hint(&shown, LONG_OPTIONS);
+                    return Err(format!("unknown option '{shown}'{hint}"));
                 }
                 word => {
-                    // A script with this name can be run with `lio ./serve` or `lio -- serve`.
-                    if word == b"serve" && command.mode == RunMode::Script && !command.watch {
-                        command.mode = RunMode::Serve;
-                    } else if word == b"test" && command.mode == RunMode::Script {
-                        command.mode = RunMode::Test;
-                        command.watch |= command.arguments[index..].iter().any(|text| text.as_c_str() == c"--watch");
+                    // A script with the name of a subcommand can be run with `lio ./serve` or `lio -- serve`.
+                    let known = SUBCOMMANDS.iter().find(|(name, _)| name.as_bytes() == word);
+                    if let (Some((_, module)), RunMode::Script) = (known, command.mode)
+                        && (!command.watch || *module == TEST)
+                    {
+                        command.mode = RunMode::Subcommand(module);
+                        let mut rest = command.arguments[index..].iter();
+                        command.watch |= *module == TEST && rest.any(|text| text.as_c_str() == c"--watch");
                     }
                     command.script = Some(index - 1);
                     break;
@@ -132,15 +159,26 @@ impl Command {
 
     /// Returns the script, if there is one and it is not standard input.
     pub(super) fn named_script(&self) -> Option<&CStr> {
+        self.program().filter(|_| !matches!(self.mode, RunMode::Subcommand(_)))
+    }
+
+    /// Returns the name of the script or of the subcommand; `None` for standard input.
+    pub(super) fn program(&self) -> Option<&CStr> {
         let name = self.arguments[self.script?].as_c_str();
         (name != c"-").then_some(name)
+    }
+
+    /// Returns a hint for a script that does not exist: the subcommand that the user may have meant.
+    pub(super) fn subcommand_hint(script: &CStr) -> String {
+        let names: Vec<&str> = SUBCOMMANDS.iter().map(|(name, _)| *name).collect();
+        suggestion::hint(&script.to_string_lossy(), &names)
     }
 
     /// Returns the arguments for a process that runs the script: the arguments of this process, without `--watch`
     /// before the script. Of the arguments of `test`, no `--watch` remains.
     pub(super) fn unwatched(&self) -> Vec<OsString> {
         let script = self.script.unwrap_or(usize::MAX);
-        let is_test = self.mode == RunMode::Test;
+        let is_test = self.mode == RunMode::Subcommand(TEST);
         let arguments = self.arguments.iter().enumerate().skip(1);
         arguments
             .filter(|(index, text)| *index >= script && !is_test || text.as_c_str() != c"--watch")
@@ -150,21 +188,24 @@ impl Command {
 
     /// Converts the command line to the code to run.
     pub(super) fn into_script(self) -> Script {
+        let file = self.named_script().map(CStr::to_owned);
         let mut pieces: VecDeque<Piece> = self.chunks.into_iter().map(Piece::Text).collect();
         // The scheduler gets the script itself as its first argument.
         let own = usize::from(self.mode != RunMode::Service);
         let first = self.script.map_or(self.arguments.len(), |index| index + own);
         match self.mode {
             RunMode::Service => pieces.push_back(Piece::Embedded("lio.service.boot", first)),
-            RunMode::Serve => pieces.push_back(Piece::Embedded("lio.serve", first)),
-            RunMode::Test => pieces.push_back(Piece::Embedded("lio.test", first)),
-            RunMode::Script if self.script.is_some() || pieces.is_empty() => {
+            RunMode::Subcommand(module) => pieces.push_back(Piece::Embedded(module, first)),
+            RunMode::Script if self.script.is_some() || pieces.is_empty() && !self.interactive => {
                 let name = self.script.map(|index| self.arguments[index].clone());
                 let name = name.filter(|name| name.as_c_str() != c"-");
                 pieces.push_back(Piece::File(name, first));
             }
             RunMode::Script => {}
         }
-        Script { position: self.script.unwrap_or(0), arguments: self.arguments, pieces, failed: false }
+        if self.interactive {
+            pieces.push_back(Piece::Embedded("lio.repl", self.arguments.len()));
+        }
+        Script { position: self.script.unwrap_or(0), arguments: self.arguments, pieces, file, failed: false }
     }
 }

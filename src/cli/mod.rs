@@ -8,19 +8,26 @@
 //! |---|---|
 //! | `arguments` | parses the command line |
 //! | `script` | runs the code in a VM |
+//! | `search_paths` | where `require` searches |
+//! | `suggestion` | hints for words that the user has mistyped |
 //! | `report` | writes messages to standard output and standard error |
 //! | `watch` | runs the script in a child process, and starts a new process when the script's files change |
 
 mod arguments;
 mod report;
 mod script;
+mod search_paths;
+mod suggestion;
 mod watch;
 
 use crate::event::signals;
 use crate::file::supervisor_link;
 use arguments::{Command, RunMode, USAGE};
 use report::{print, report};
+use std::ffi::OsStr;
 use std::io::IsTerminal;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// The executable's `main`.
@@ -30,13 +37,13 @@ pub fn main() -> ExitCode {
     signals::restore_default(libc::SIGPIPE);
     let run = Command::parse(std::env::args_os()).and_then(run);
     run.unwrap_or_else(|message| {
-        report(format_args!("{message}\n{USAGE}"));
+        report(format_args!("{message}; see lio --help"));
         ExitCode::FAILURE
     })
 }
 
 /// Executes the command line. The error describes a mistake in the command line.
-fn run(command: Command) -> Result<ExitCode, String> {
+fn run(mut command: Command) -> Result<ExitCode, String> {
     if command.help {
         return Ok(print(USAGE));
     }
@@ -47,19 +54,19 @@ fn run(command: Command) -> Result<ExitCode, String> {
             return Ok(printed);
         }
     }
-    let script = command.named_script();
-    if command.mode == RunMode::Service && script.is_none() {
+    command.interactive |= command.has_no_code() && !command.version && std::io::stdin().is_terminal();
+    if command.interactive && (command.watch || command.mode != RunMode::Script) {
+        return Err("'-i' works only with a script and with '-e'".into());
+    }
+    if command.mode == RunMode::Service && command.named_script().is_none() {
         return Err("'--service' needs a script".into());
     }
     if command.watch {
-        let name = script.ok_or("'--watch' needs a script")?;
+        let name = command.program().ok_or("'--watch' needs a script")?;
         return Ok(watch::run(&command, name));
     }
     if command.has_no_code() && command.version {
         return Ok(ExitCode::SUCCESS);
-    }
-    if command.has_no_code() && std::io::stdin().is_terminal() {
-        return Err("no script given".into());
     }
     if let Some((socket, supervisor)) = command.supervisor
         && let Err(error) = supervisor_link::join(socket, supervisor)
@@ -67,9 +74,12 @@ fn run(command: Command) -> Result<ExitCode, String> {
         report(format_args!("cannot reach the supervisor: {error}"));
         return Ok(ExitCode::FAILURE);
     }
-    if let Some(script) = script
-        && command.mode != RunMode::Test
-    {
+    if let Some(script) = command.named_script() {
+        let hint = Command::subcommand_hint(script);
+        if !hint.is_empty() && !Path::new(OsStr::from_bytes(script.to_bytes())).exists() {
+            let name = script.to_string_lossy();
+            return Err(format!("cannot open {name}: No such file or directory{hint}"));
+        }
         supervisor_link::report_load(script.to_bytes());
     }
     Ok(script::run(command.into_script()))

@@ -3,12 +3,14 @@
 //! Errors in Lua are reported on standard error, with a traceback.
 
 use super::report::report;
+use super::search_paths;
 use crate::lua::library::embedded;
 use crate::lua::{
     Argument, Call, Chunk, Either, Fault, Function, Kind, Many, Maybe, Next, Outcome, Pushing, Register, RegistryName,
     Traceback, Vm, then,
 };
 use crate::modules::PROGRAM;
+use crate::modules::traceback::shorten;
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::process::ExitCode;
@@ -20,6 +22,8 @@ pub(super) struct Script {
     /// The position of the script, `arg[0]`, among the arguments.
     pub(super) position: usize,
     pub(super) pieces: VecDeque<Piece>,
+    /// The script; `None` if there is none, or if it is standard input.
+    pub(super) file: Option<CString>,
     /// Whether a piece has raised an error.
     pub(super) failed: bool,
 }
@@ -41,7 +45,8 @@ pub(super) fn run(script: Script) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let set_arguments = const { Function::new(set_arguments) };
-    let mut prepare = PROGRAM.iter().chain([&set_arguments]);
+    let extend_paths = const { Function::new(extend_paths) };
+    let mut prepare = PROGRAM.iter().chain([&extend_paths, &set_arguments]);
     let prepared = prepare.try_for_each(|step| vm.run(*step));
     let done = prepared.and_then(|()| {
         vm.start_collector();
@@ -52,6 +57,12 @@ pub(super) fn run(script: Script) -> ExitCode {
     }
     let is_done = done.is_ok() && !vm.failed;
     if vm.close().is_ok() && is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Makes `require` find the modules in the script's folder, and those that the system has installed.
+fn extend_paths(call: &mut Call<'_>) -> Result<(), Fault> {
+    let file = call.data::<Script>().and_then(|script| script.file.clone());
+    search_paths::extend(call, file.as_deref())
 }
 
 /// Sets the global `arg`: the script at 0, its arguments from 1, and the arguments before it at negative indices.
@@ -115,7 +126,7 @@ fn after_piece(call: &mut Call<'_>, outcome: Outcome) -> Result<Maybe<Pushing<Ma
         return run_next(call);
     }
     let message = call.string(outcome.first).map(String::from_utf8_lossy);
-    report(message.unwrap_or("(error object is not a string)".into()));
+    report(message.map_or("(error object is not a string)".into(), |message| shorten(&message)));
     if let Some(script) = call.data::<Script>() {
         script.failed = true;
     }

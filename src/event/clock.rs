@@ -87,6 +87,13 @@ pub(crate) fn unix_seconds() -> u64 {
     clock_gettime(CLOCK).tv_sec.try_into().unwrap_or(0)
 }
 
+/// Returns the number of milliseconds since the Unix epoch.
+pub(crate) fn unix_millis() -> u64 {
+    let time = clock_gettime(ClockId::Realtime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds * 1000 + time.tv_nsec as u64 / 1_000_000
+}
+
 /// Returns the CPU time of the calling thread in nanoseconds.
 pub(crate) fn thread_nanos() -> u64 {
     nanos(clock_gettime(ClockId::ThreadCPUTime))

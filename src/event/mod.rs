@@ -1,4 +1,5 @@
-//! Readiness of descriptors, level-triggered on top of mio's edges; timers, clocks, wakers and signals.
+//! Readiness of descriptors, level-triggered on top of mio's edges; timers, clocks, wakers, signals, and work on
+//! other threads.
 //!
 //! | file | topic |
 //! |---|---|
@@ -9,6 +10,7 @@
 //! | `source` | a descriptor owned by lio, whose calls update the readiness of its registrations |
 //! | `readiness_check` | the check of remembered readiness with poll(2) |
 //! | [`waker`] | wakers for other threads |
+//! | [`background`] | work on other threads |
 //! | [`pause`] | the observer of a thread's waits |
 //! | [`adopt`] | descriptors given as raw numbers |
 //! | [`signals`] | signals, which make a pipe readable |
@@ -24,6 +26,7 @@
 //! This folder does not depend on Lua, or on the folders `socket` and `stream`.
 
 pub(crate) mod adopt;
+pub(crate) mod background;
 pub(crate) mod clock;
 mod interest;
 pub(crate) mod pause;

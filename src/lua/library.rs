@@ -17,8 +17,10 @@ use super::state::{Key, Kind};
 use super::step::then;
 use mlua::ffi::{self, lua_State};
 use rustc_hash::FxHashMap;
-use std::ffi::{CStr, c_int};
-use std::sync::{Mutex, PoisonError};
+use std::ffi::{CStr, OsStr, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The crate's built-in modules.
 pub(crate) trait Library: 'static {
@@ -55,6 +57,12 @@ include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 pub(crate) fn embedded(name: &[u8]) -> Option<&'static Embedded> {
     let found = EMBEDDED.binary_search_by_key(&name, |file| file.module.as_bytes());
     found.ok().map(|index| &EMBEDDED[index])
+}
+
+/// Returns whether `name` is the name of an embedded file, such as `lio/net.lua`, as messages show it.
+pub(crate) fn is_embedded_file(name: &[u8]) -> bool {
+    let module = name.strip_suffix(b".lua").map(|path| path.iter().map(|&byte| if byte == b'/' { b'.' } else { byte }));
+    module.is_some_and(|module| embedded(&module.collect::<Vec<u8>>()).is_some())
 }
 
 /// Returns the embedded Lua file of a module as a precompiled chunk; `None` if there is no such file, or if there is
@@ -102,8 +110,19 @@ pub(crate) enum SearcherPosition {
 pub(crate) const fn install_in_program<L: Library>() -> Function {
     Function::native(|mut to| {
         install::<L>(&mut to, SearcherPosition::BehindPath);
+        insert_searcher(&mut to, Function::new(search_before_script::<L>), SearcherPosition::First);
         0
     })
+}
+
+/// The folder of the program's script, with a slash at its end, which is the first folder of `package.path`. Set once,
+/// by the executable.
+static SCRIPT_FOLDER: OnceLock<Vec<u8>> = OnceLock::new();
+
+/// Sets the folder of the program's script. Its files do not replace built-in modules.
+#[cfg(feature = "vendored")]
+pub(crate) fn set_script_folder(folder: Vec<u8>) {
+    let _ = SCRIPT_FOLDER.set(folder);
 }
 
 /// Returns a function that makes the library `L` loadable in the VM of a service. The service finds
@@ -111,6 +130,7 @@ pub(crate) const fn install_in_program<L: Library>() -> Function {
 pub(crate) const fn install_in_service<L: Library>() -> Function {
     Function::native(|mut to| {
         install::<L>(&mut to, SearcherPosition::BehindPath);
+        insert_searcher(&mut to, Function::new(search_before_script::<L>), SearcherPosition::First);
         insert_searcher(&mut to, Function::new(search_for_service::<L>), SearcherPosition::First);
         0
     })
@@ -210,6 +230,33 @@ fn search_for_service<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, F
     Ok(match find(L::SERVICES, call.bytes(1)?) {
         Some(open) => SearchResult::Native((open, ":built-in:")),
         None => SearchResult::Unknown(()),
+    })
+}
+
+/// The searcher before the searcher for `package.path`: finds a built-in module unless a file on `package.path` outside
+/// of the script's folder replaces it. Without it, a folder of the program that is named `skynet`, for example, would
+/// hide modules of the library.
+fn search_before_script<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
+    let Some(folder) = SCRIPT_FOLDER.get() else { return Ok(SearchResult::Unknown(())) };
+    let name = call.bytes(1)?.to_vec();
+    if find(L::NATIVES, &name).is_none() && embedded(&name).is_none() {
+        return Ok(SearchResult::Unknown(()));
+    }
+    let package = call.loaded("package")?;
+    let path = call.raw_field(package, "path")?;
+    let is_replaced = call.string(path).is_some_and(|path| is_on_path(&name, path, folder));
+    call.drop_to(1);
+    if is_replaced { Ok(SearchResult::Unknown(())) } else { search::<L>(call) }
+}
+
+/// Returns whether a file for the module `name` exists on `path`, apart from the templates directly in `folder`.
+fn is_on_path(name: &[u8], path: &[u8], folder: &[u8]) -> bool {
+    let name: Vec<u8> = name.iter().map(|&byte| if byte == b'.' { b'/' } else { byte }).collect();
+    let templates = path.split(|&byte| byte == b';');
+    let others = templates.filter(|template| !template.strip_prefix(folder).is_some_and(|rest| rest.starts_with(b"?")));
+    others.into_iter().any(|template| {
+        let parts: Vec<_> = template.split(|&byte| byte == b'?').collect();
+        Path::new(OsStr::from_bytes(&parts.join(&name[..]))).is_file()
     })
 }
 

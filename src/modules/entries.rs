@@ -11,6 +11,8 @@ entry_points! {
     luaopen_lio => super::lio::OPEN,
     luaopen_lio_compress => super::compress::OPEN,
     luaopen_lio_coroutine => super::coroutine::OPEN,
+    luaopen_lio_crypto_core => super::crypto::OPEN,
+    luaopen_lio_crypto_password => super::crypto::password::OPEN,
     luaopen_lio_file => super::file::OPEN,
     luaopen_lio_http => super::http::OPEN,
     luaopen_lio_json => super::json::OPEN,

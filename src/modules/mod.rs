@@ -3,11 +3,14 @@
 
 pub(crate) mod compress;
 pub(crate) mod coroutine;
+pub(crate) mod crypto;
 pub(crate) mod descriptor;
 pub(crate) mod entries;
 pub(crate) mod file;
 pub(crate) mod http;
 pub(crate) mod json;
+#[cfg(feature = "vendored")]
+mod line_editor;
 pub(crate) mod lio;
 pub(crate) mod ltask;
 pub(crate) mod pack;
@@ -17,11 +20,15 @@ pub(crate) mod resolver;
 pub(crate) mod selector;
 pub(crate) mod shared_writer;
 pub(crate) mod signal;
+pub(crate) mod skynet;
 pub(crate) mod socket;
 pub(crate) mod stream;
 pub(crate) mod supervisor;
 pub(crate) mod task;
+pub(crate) mod template;
 pub(crate) mod timer;
+pub(crate) mod traceback;
+mod value_error;
 pub(crate) mod waker;
 
 use self::ltask::bootstrap::{Bootstrap, Environment};
@@ -37,10 +44,14 @@ impl Library for Builtin {
         ("lio", self::lio::OPEN),
         ("lio.compress", compress::OPEN),
         ("lio.coroutine", coroutine::OPEN),
+        ("lio.crypto.core", crypto::OPEN),
+        ("lio.crypto.password", crypto::password::OPEN),
         ("lio.debug", OPEN_DEBUG),
         ("lio.file", file::OPEN),
         ("lio.http", http::OPEN),
         ("lio.json", json::OPEN),
+        #[cfg(feature = "vendored")]
+        ("lio.line_editor", line_editor::OPEN),
         ("lio.shared_writer", shared_writer::OPEN),
         #[cfg(feature = "panics")]
         ("lio.panics", panics::open::<Builtin>()),
@@ -50,12 +61,18 @@ impl Library for Builtin {
         ("lio.stream", stream::OPEN),
         ("lio.supervisor", supervisor::OPEN),
         ("lio.task.core", task::OPEN),
+        ("lio.template.core", template::OPEN),
         ("lio.timer", timer::OPEN),
+        ("lio.traceback", traceback::OPEN),
         ("ltask", ltask::OPEN),
         ("ltask.bootstrap", Bootstrap::<Builtin>::OPEN),
         ("ltask.core", ltask::core::OPEN),
         ("ltask.exclusive", ltask::exclusive::OPEN),
         ("ltask.root", ltask::root::OPEN),
+        ("md5", skynet::md5::OPEN),
+        ("skynet.crypt.core", skynet::crypt::OPEN),
+        ("skynet.frames", skynet::frames::OPEN),
+        ("skynet.sockets", skynet::sockets::OPEN),
     ];
     const SERVICES: &'static [(&'static str, Function)] = &[
         ("ltask", ltask::OPEN),
@@ -84,6 +101,7 @@ impl Library for Builtin {
         ("skynet.names", OPEN_COMPILED),
         ("skynet.packed_message", OPEN_COMPILED),
         ("skynet.protocol", OPEN_COMPILED),
+        ("skynet.redirect", OPEN_COMPILED),
         ("skynet.request", OPEN_COMPILED),
         ("skynet.response", OPEN_COMPILED),
         ("skynet.task", OPEN_COMPILED),

@@ -12,12 +12,14 @@
 //! | [`duplicate`] | a second descriptor of a listener |
 //! | `sendfile` | files sent by the kernel |
 //! | [`shared_writer`] | connections to which other VMs write |
+//! | [`numbered`] | sockets that all services know by a number |
 //! | [`resolve`] | names resolved on other threads |
 //! | [`stale_file`] | files of unix sockets that no socket uses |
 
 pub(crate) mod address;
 pub(crate) mod duplicate;
 pub(crate) mod inherit;
+pub(crate) mod numbered;
 pub(crate) mod option;
 mod protocol;
 pub(crate) mod resolve;

@@ -4,6 +4,8 @@
 local t = require "tests.kit"
 local reentry = require "tests.kit.reentry"
 local compress = require "lio.compress"
+local crypto = require "lio.crypto"
+local passwords = require "lio.crypto.password"
 local file = require "lio.file"
 local http = require "lio.http"
 local lio = require "lio"
@@ -48,6 +50,16 @@ M.makers = {
     local s, far, sel = reentry.connection()
     far:send(("line\n"):rep(1000))
     return s, function() reentry.close(s, far, sel) end
+  end,
+  ["lio.crypto.hash"] = function() return crypto.hash("sha256"):update "text" end,
+  ["lio.crypto.jobs"] = function()
+    local sel = lio.create()
+    local jobs = passwords.jobs(sel:waker())
+    for _ = 1, 2 do
+      jobs:start("hash", "secret", 8, 1, 1)
+      for _ in sel:wait(10) do end -- luacheck: ignore 542
+    end
+    return jobs, function() sel:close() end
   end,
   ["lio.endpoint"] = function() return socket.endpoint("inet", "127.0.0.1", 80) end,
   ["lio.file"] = function() return assert(file.open(folder() .. "/a")) end,
@@ -156,6 +168,17 @@ M.internal = {
   ["lio.store"] = true,
   ["lio.task.core"] = true,
 }
+
+-- The executable alone has line editors.
+local has_editor, line_editor = pcall(require, "lio.line_editor")
+if has_editor then
+  M.makers["lio.line_editor"] = function()
+    local selector = lio.create()
+    return line_editor.open(selector:waker()), function() selector:close() end
+  end
+else
+  M.internal["lio.line_editor"] = true
+end
 
 -- The arguments with which methods are called. The object replaces "self".
 local ARGUMENTS <const> = {

@@ -144,11 +144,12 @@ function Client:silent(seconds)
 end
 
 --- Serves `app` on a port that the system chooses, and calls `f(open, server)` in the same loop. `open(opts)` returns a
--- new client. The clients and the server are closed afterwards.
-function http.with(app, f)
+-- new client. The clients and the server are closed afterwards. `listen`: options of
+--- `app:listen`.
+function http.with(app, f, listen)
   local clients = {}
   loop.run(function()
-    local server = assert(app:listen "127.0.0.1:0")
+    local server = assert(app:listen("127.0.0.1:0", listen))
     local port = math.tointeger(tonumber(server.url:match ":(%d+)/$"))
     local function open(opts)
       local client = http.open(port, opts)

@@ -20,6 +20,7 @@ const RANKS: &[(&str, u32)] = &[
     ("src/stream/", 5),
     ("src/socket/", 4),
     ("src/file/", 4),
+    ("src/terminal/", 4),
     ("src/event/", 3),
     ("src/codec/", 2),
     ("src/lua/", 1),
@@ -27,7 +28,8 @@ const RANKS: &[(&str, u32)] = &[
 ];
 
 /// Folders that must not use Lua, so that tests can use them without Lua.
-const WITHOUT_LUA: &[&str] = &["src/codec/", "src/event/", "src/socket/", "src/file/", "src/stream/", "src/http/"];
+const WITHOUT_LUA: &[&str] =
+    &["src/codec/", "src/event/", "src/socket/", "src/file/", "src/stream/", "src/terminal/", "src/http/"];
 
 /// Files outside `src/lua/` that may contain `unsafe`, at most ten, and why safe Rust is not enough.
 /// `docs/architecture.md` has the same table.

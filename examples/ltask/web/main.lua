@@ -9,7 +9,7 @@ local web = require "lio.webserver"
 
 local SERVICES <const> = 4
 
-local services = {}
+local services = {} ---@type ltask.Address[]
 for i = 1, SERVICES do services[i] = ltask.spawn "primes" end
 local turn = 0
 

@@ -114,6 +114,7 @@ function M.new(selector, scheduler)
     unflushed = {}, -- connection: true, or a function to call before its queue is sent
     flushing = {}, -- connections whose queue was sent only in part, until they are writable
     deferred = {}, -- the arguments of `defer`
+    expected = 0, -- how many results of other threads the tasks wait for, besides those of the resolver
   }, Driver)
   driver.scheduler = schedulers.complete(driver, scheduler)
   driver.on_timer = function(value) driver:fire(value) end
@@ -168,9 +169,15 @@ function Driver:dispatch(x, events)
   end
 end
 
--- `driver:is_resolving()` returns whether a name is being resolved; if so, a task can be woken without I/O.
-function Driver:is_resolving()
-  return self.resolver:is_resolving()
+-- `driver:expect(change)`: changes the number of results that other threads compute for tasks of this loop.
+function Driver:expect(change)
+  self.expected = self.expected + change
+end
+
+-- `driver:is_expecting()` returns whether another thread is working for a task, such as resolving a name; if so, the
+-- task can be woken without I/O.
+function Driver:is_expecting()
+  return self.expected > 0 or self.resolver:is_resolving()
 end
 
 -- `driver:watch(descriptor, f)`: calls `f` whenever the descriptor is readable.

@@ -15,7 +15,8 @@
 --   `accept_waiting()`  accepts a waiting peer even if the server is full; returns whether a peer was waiting
 --
 -- A server uses `net`, `scheduler`, `timers`, `sleep`, `connection_kind` and `listener_kind` of its driver, and
--- `accept_by` if the backend accepts connections itself. net/remote.lua has a driver without a loop.
+-- `accept_by` if the backend accepts connections itself. net/remote.lua has a driver without a loop. The field `grace`
+-- of a server, if it is set, is the grace period of the server, in seconds, when the loop stops.
 
 local defer = require "lio.defer"
 local misuse = require "lio.misuse"
@@ -211,7 +212,7 @@ function M.start(driver, listener, backend)
   end
   local scheduler = driver.scheduler
   if scheduler.on_stop then
-    server.forget_stop = scheduler.on_stop(function(grace) server:stop(grace) end, function()
+    server.forget_stop = scheduler.on_stop(function(grace) server:stop(server.grace or grace) end, function()
       return remaining(server)
     end)
   end

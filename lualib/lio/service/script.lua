@@ -3,6 +3,8 @@
 -- own a loop.
 
 local debug <const> = debug or require "lio.debug"
+local traceback = require "lio.traceback"
+
 local M = {}
 
 -- Writes to standard output: a script's output does not belong in the log.
@@ -12,7 +14,7 @@ local function print_line(...)
   io.stdout:write(table.concat(list, "\t", 1, list.n), "\n")
 end
 
-local function traceback(message)
+local function add_traceback(message)
   if type(message) ~= "string" then
     local meta = getmetatable(message)
     if meta and meta.__tostring then return tostring(message) end
@@ -28,10 +30,10 @@ function M.run(name, load, ...)
   rawset(_G, "arg", { [0] = name, ... })
   local f, problem = load()
   local ok = f ~= nil
-  if ok then ok, problem = xpcall(f, traceback, ...) end
+  if ok then ok, problem = xpcall(f, add_traceback, ...) end
   if not ok then
     io.stdout:flush()
-    io.stderr:write("lio: ", problem, "\n")
+    io.stderr:write("lio: ", traceback.shorten(problem), "\n")
   end
   return ok
 end

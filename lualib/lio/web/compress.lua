@@ -7,6 +7,7 @@
 local compress = require "lio.compress"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
+local vary = require "lio.web.vary"
 
 local ORDER <const> = { "br", "gzip", "deflate" }
 local NO_BODY <const> = { [204] = true, [205] = true, [304] = true, [206] = true }
@@ -136,14 +137,6 @@ local function read_options(opts)
   }
 end
 
-local function add_vary(res)
-  local vary = res:get_header "vary"
-  if not vary then return res:header("Vary", "Accept-Encoding") end
-  local lower = vary:lower()
-  if lower:find("*", 1, true) or lower:find("accept-encoding", 1, true) then return end
-  res:header("Vary", vary .. ", Accept-Encoding")
-end
-
 -- Reports whether the response may be compressed if the client accepts a coding.
 local function is_candidate(settings, res, body)
   if NO_BODY[res.code or 200] or res:get_header "content-encoding" or res:get_header "content-range" then
@@ -167,7 +160,7 @@ end
 
 local function on_head(settings, req, res, body)
   if not is_candidate(settings, res, body) then return end
-  add_vary(res)
+  vary(res, "Accept-Encoding")
   local coding = settings.choose(req:header "accept-encoding")
   if not coding then return end
   weaken_etag(res)

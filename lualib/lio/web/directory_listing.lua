@@ -4,8 +4,8 @@ local html = require "lio.web.html"
 local http = require "lio.http"
 
 local STYLE <const> = [[
-:root{color-scheme:light dark;--line:#8883;--dim:#777;--link:#0a58ca}
-@media(prefers-color-scheme:dark){:root{--dim:#999;--link:#8ab4f8}}
+:root{color-scheme:light dark;--line:#8883;--dim:#5f6368;--link:#0a58ca}
+@media(prefers-color-scheme:dark){:root{--dim:#a8adb4;--link:#8ab4f8}}
 *{box-sizing:border-box}
 body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:60rem;padding:1.5rem 1rem 3rem}
 h1{font-size:1.25rem;font-weight:600;margin:0 0 1rem;overflow-wrap:anywhere}
@@ -17,6 +17,7 @@ th:last-child,td:last-child{padding-right:0}
 td:first-child{overflow-wrap:anywhere}
 a{color:var(--link);text-decoration:none}
 a:hover,a:focus{text-decoration:underline}
+a:focus-visible{outline:2px solid;outline-offset:2px}
 .n{color:var(--dim);padding-left:1rem;font-variant-numeric:tabular-nums;text-align:right;white-space:nowrap}
 p{color:var(--dim);font-size:.85rem}
 @media(max-width:34rem){.d{display:none}th,td{padding-block:.6rem}.n:nth-child(2){padding-right:0}}]]
@@ -26,6 +27,8 @@ local function shown_text(text)
   if not utf8.len(text) then text = text:gsub("[\128-\255]", "?") end
   return html.escape((text:gsub("%c", "?")))
 end
+
+local UP <const> = '<tr><td><a href="../" aria-label="Parent folder">../</a><td class="n">–<td class="n d">\n'
 
 local UNITS <const> = { "kB", "MB", "GB", "TB", "PB", "EB" }
 
@@ -57,14 +60,15 @@ return function(shown, path, entries, more, hidden)
     end
   end
   local title = shown_text(shown)
-  local up = path ~= "" and '<tr><td><a href="../">../</a><td class="n">–<td class="n d">\n' or ""
+  local up = path ~= "" and UP or ""
   local function count(number, one, many) return number .. " " .. (number == 1 and one or many) end
   return table.concat {
     '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
     '<meta name="viewport" content="width=device-width,initial-scale=1">',
-    "<title>", title, "</title><style>", STYLE, "</style></head><body>\n<h1>", title, "</h1>\n<table>",
+    "<title>", title, "</title><style>", STYLE, "</style></head><body>\n<main><h1>", title,
+    '</h1>\n<table aria-label="Files">',
     '<thead><tr><th>Name<th class="n">Size<th class="n d">Changed (UTC)</thead><tbody>\n',
     up, table.concat(rows), "</tbody></table>\n<p>", count(folders, "folder", "folders"), ", ",
-    count(files, "file", "files"), more and ", and more that are not shown" or "", "</p>\n</body></html>\n",
+    count(files, "file", "files"), more and ", and more that are not shown" or "", "</p>\n</main></body></html>\n",
   }
 end

@@ -1,5 +1,6 @@
--- The library's own responses to errors: a short text, or JSON for clients that accept JSON but not text; with
--- `debug = true`, a page with the traceback and source lines. Called by web/handler_error.lua and web/routing.lua.
+-- The library's own responses to errors: a short text, a page for browsers, or JSON for clients that accept JSON but no
+-- text; with `debug = true`, a page with the traceback and source lines. Called by web/handler_error.lua,
+-- web/routing.lua and web/static.lua.
 
 local html = require "lio.web.html"
 local http = require "lio.http"
@@ -26,6 +27,34 @@ local function wants_json(req)
   return not (accept:find("*/*", 1, true) or accept:find("text/", 1, true))
 end
 
+-- Reports whether the client lists HTML in `Accept`.
+local function wants_html(req)
+  for item in (req:header "accept" or ""):gmatch "[^,]+" do
+    if item:lower():find "^%s*text/html%s*$" then return true end
+    local parameters = item:lower():match "^%s*text/html%s*(;.*)$"
+    if parameters and not parameters:find ";%s*q=0%.?0*%s*$" then return true end
+  end
+  return false
+end
+
+-- The page for a response that states only its status.
+local STATUS_PAGE <const> = [[
+<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
+<title>%d %s</title><style>
+:root{color-scheme:light dark}
+body{display:grid;font:16px/1.5 system-ui,sans-serif;margin:0;min-height:90vh;padding:1rem;place-content:center;
+text-align:center}
+h1{font-size:4rem;font-weight:600;line-height:1.1;margin:0}
+p{font-size:1.25rem;margin:0}
+</style></head><body><main><h1>%d</h1><p>%s</p></main></body></html>
+]]
+
+local function status_page(status, reason)
+  reason = html.escape(reason)
+  return STATUS_PAGE:format(status, reason, status, reason)
+end
+
 -- `for_status(req, status [, headers])` returns the status, body and headers of a response that states only the status.
 function M.for_status(req, status, headers)
   local reason = http.reason(status)
@@ -33,6 +62,11 @@ function M.for_status(req, status, headers)
     headers = headers or {}
     headers["Content-Type"] = "application/json"
     return status, ('{"error":"%s","status":%d}\n'):format(reason, status), headers
+  end
+  if wants_html(req) then
+    headers = headers or {}
+    headers["Content-Type"] = html.MEDIA_TYPE
+    return status, status_page(status, reason), headers
   end
   return status, reason .. "\n", headers
 end
@@ -60,7 +94,7 @@ local function source_part(trace)
   local ok, path, wanted, lines = pcall(source_of, trace)
   if not ok or not path then return "" end
   local row = ("<i>%%%dd</i>  %%s\n"):format(#tostring(wanted + AROUND))
-  local parts = { "<h2>", escape(path), ":", wanted, "</h2><pre class=source>" }
+  local parts = { "<h2>", escape(path), ":", wanted, "</h2><pre class=source tabindex=0 aria-label=\"Source\">" }
   for _, line in ipairs(lines) do
     local mark = line.number == wanted and "<b>%s</b>" or "<span>%s</span>"
     local shown = escape(line.text:sub(1, 300))
@@ -116,19 +150,9 @@ local function html_page(req, err)
     "<!doctype html>\n<html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">",
     "<title>", escape(message:sub(1, 80)), "</title><style>", STYLE, "</style><main><header><p>500 · ",
     escape(req.method), " ", escape(req.target), "</p><h1>", escape(message), "</h1></header>",
-    source_part(trace), "<h2>Traceback</h2><pre>", escape(calls),
+    source_part(trace), "<h2>Traceback</h2><pre tabindex=0 aria-label=\"Traceback\">", escape(calls),
     "</pre>", headers_part(req), "</main></html>\n",
   }
-end
-
--- Reports whether the client lists HTML in `Accept`.
-local function wants_html(req)
-  for item in (req:header "accept" or ""):gmatch "[^,]+" do
-    if item:lower():find "^%s*text/html%s*$" then return true end
-    local parameters = item:lower():match "^%s*text/html%s*(;.*)$"
-    if parameters and not parameters:find ";%s*q=0%.?0*%s*$" then return true end
-  end
-  return false
 end
 
 -- `for_error(req, err, debug)` returns the status, body and headers of the response to `err`, a caught error from
@@ -141,7 +165,7 @@ function M.for_error(req, err, debug)
     local ok, encoded = pcall(require("lio.json").encode, content, { sort = true })
     if ok then kind, body = "application/json", encoded end
   elseif wants_html(req) then
-    kind, body = "text/html; charset=utf-8", html_page(req, err)
+    kind, body = html.MEDIA_TYPE, html_page(req, err)
   end
   return 500, body or err.text .. "\n", { ["Content-Type"] = kind, ["Cache-Control"] = "no-store" }
 end

@@ -106,7 +106,7 @@ function M.respond(exchange, req, res, err)
   end
   start_anew(res)
   if refusal then
-    res.code, res.body = refusal.status, refusal.reason .. "\n"
+    res:respond_with_refusal(refusal)
   elseif not call_on_error(exchange, req, res, err) then
     M.respond_plainly(exchange, req, res, err)
   end

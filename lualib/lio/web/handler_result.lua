@@ -2,22 +2,25 @@
 -- defined here are called by web/response_sending.lua, web/middleware.lua and web/handler_error.lua. If the request's
 -- body was refused and the handler sets nothing, the refusal is the response.
 --
--- Invariant: a handler that has begun to send, or has taken over the connection, may return anything; its results are
--- ignored.
+-- Invariant: the results of a handler that has begun to send, or has taken over the connection, are not sent. If they
+-- have the form of a response, the log contains an entry about them.
 
 local debug <const> = debug or require "lio.debug"
 local classes = require "lio.web.response_class"
 local exchanges = require "lio.web.exchange"
+local html = require "lio.web.html"
 local http = require "lio.http"
 
 local native <const> = http.request
+local on_one_line <const> = require("lio.web.error_text").on_one_line
+local text_of <const> = html.text_of
 local existing_exchange <const> = exchanges.existing
 local check_open <const> = classes.check_open
 local Response <const> = classes.Response
 
 -- The valid results of a handler, for the error about invalid results.
-local FORMS <const> = "a body (string, table or function), or: body, status; body, headers; body, status, headers; "
-  .. "status; status, body; status, body, headers; nothing"
+local FORMS <const> = "a body (string, web.html, table or function), or: body, status; body, headers; "
+  .. "body, status, headers; status; status, body; status, body, headers; nothing"
 
 local function is_status(value)
   return math.type(value) == "integer" and value >= 200 and value <= 599
@@ -25,7 +28,7 @@ end
 
 local function is_body(value)
   local kind = type(value)
-  return kind == "string" or kind == "table" or kind == "function"
+  return kind == "string" or kind == "table" or kind == "function" or kind == "userdata" and text_of(value) ~= nil
 end
 
 -- Parses the results of a handler; the first result is not nil. If they have one of the FORMS, returns true, status,
@@ -74,6 +77,15 @@ local function refuse(res, role, f, ...)
   error(("%s returned (%s); expected %s"):format(describe(res, role, f), table.concat(shown, ", "), FORMS), 0)
 end
 
+-- Writes a log entry if a function has returned a response although it had begun to send one: the value is not sent.
+-- Other values, such as the result of `return res:write(piece)`, are ignored.
+local function report_unsent(res, role, f, a)
+  if rawequal(a, res) or not (is_body(a) or is_status(a)) then return end
+  local req = res.request
+  io.stderr:write(("lio: error in %s %s: %s returned a %s after it had begun to send a response with res:write; "
+    .. "the value is not sent\n"):format(req.method, on_one_line(req.target), describe(res, role, f), type(a)))
+end
+
 local function set_headers(res, headers)
   for name, value in pairs(headers) do
     if type(name) ~= "string" then error("header: a name must be a string, not a " .. type(name), 0) end
@@ -87,7 +99,8 @@ end
 -- "middleware"; `f` is nil for the handler of the route.
 local function set_result(res, role, f, a, b, c, ...)
   local exchange = existing_exchange(res)
-  if res.framing or exchange and exchange.taken_over then return end
+  if exchange and exchange.taken_over then return end
+  if res.framing then return report_unsent(res, role, f, a) end
   if a == nil then
     if b == nil and c == nil then return end
     -- `return req:body()` and `return res:file(path)` may return nil and a reason. The response is then already set.
@@ -105,6 +118,8 @@ local function set_result(res, role, f, a, b, c, ...)
   if headers then set_headers(res, headers) end
   if type(body) == "table" then
     res:json(body)
+  elseif type(body) == "userdata" then
+    res:html(text_of(body))
   elseif body then
     res.body = body
     if res.content_type then res.content_type = nil end
@@ -119,14 +134,20 @@ end
 -- `res:set_result_of(role, f, …)`: sets the response to what `f` returned.
 Response.set_result_of = set_result
 
+-- Sets the response to a refusal of the request: its reason, or its description as JSON.
+function Response:respond_with_refusal(refusal)
+  self.code, self.body = refusal.status, refusal.json or refusal.reason .. "\n"
+  if refusal.json then self.content_type = "application/json" end
+end
+
 -- If the request's body was refused and the handler has set no response, the refusal is the response.
 function Response:set_refusal()
   local exchange = existing_exchange(self)
   local refusal = exchange and exchange.refusal
   if refusal and self.body == nil and self.code == nil and not self.framing then
-    self.code, self.body = refusal.status, refusal.reason .. "\n"
+    self:respond_with_refusal(refusal)
     native.drop_body_fields(self.request)
   end
 end
 
-return { set_result = set_result, describe_handler = describe_handler }
+return { set_result = set_result, report_unsent = report_unsent, describe_handler = describe_handler }

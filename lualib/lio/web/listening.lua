@@ -4,12 +4,16 @@
 local app_servers = require "lio.web.app_server"
 local drivers = require "lio.net.driver"
 local misuse = require "lio.misuse"
+local networks_of = require "lio.web.networks"
 local options = require "lio.options"
 
 local M = {}
 
+-- `proxy_protocol`: true or "required": each connection begins with a header of the PROXY protocol; "optional": it may
+-- begin with one; or a table with `required` (default true) and `proxies` (the addresses that send a header).
 local LISTEN_OPTIONS <const> = {
   addr = options.string,
+  proxy_protocol = options.either(options.boolean, options.one_of("required", "optional"), options.table),
   backlog = options.integer(0, 2147483647),
   reuseport = options.boolean,
   v6only = options.boolean,
@@ -20,10 +24,22 @@ local LISTEN_OPTIONS <const> = {
 local RUN_OPTIONS <const> = {
   workers = options.integer(1, 1024),
   watchdog = options.seconds_from_0,
-  module = options.string,
-  args = options.table,
+  module = options.internal(options.string),
+  args = options.internal(options.table),
 }
 for name, rule in pairs(LISTEN_OPTIONS) do RUN_OPTIONS[name] = rule end
+
+local PROXY_OPTIONS <const> = { required = options.boolean, proxies = options.table }
+
+-- Checks the option `proxy_protocol`. Returns a function that makes a native server read headers of the PROXY protocol;
+-- nil if the server shall read none. `call` is the name of the method.
+local function proxy_protocol_of(call, wanted)
+  if not wanted then return nil end
+  if type(wanted) ~= "table" then wanted = { required = wanted ~= "optional" } end
+  options.check(("app:%s: option 'proxy_protocol'"):format(call), 2, wanted, PROXY_OPTIONS, "field")
+  local proxies = wanted.proxies and networks_of("app:" .. call, wanted.proxies)
+  return function(server) server:expect_proxy_header(wanted.required ~= false, proxies) end
+end
 
 -- Addresses --------------------------------------------------------------------------------------------
 
@@ -96,6 +112,7 @@ end
 local function serve(app, driver, listener)
   local app_server = app_servers.new(app, driver)
   local server = driver:serve(listener, app_server)
+  server.grace = app.grace
   table.insert(app.servers, server)
   return server, app_server
 end
@@ -108,9 +125,11 @@ end
 local function listen(app, call, where, opts)
   local driver = driver_for(call)
   local addr, port = parse_address(call, where, opts)
+  local expect_proxy_header = proxy_protocol_of(call, opts.proxy_protocol)
   local listener, message = driver.net.listen(addr, port, net_options(opts))
   if not listener then return nil, cannot_listen(addr, port, message) end
   local server, app_server = serve(app, driver, listener)
+  if expect_proxy_header then expect_proxy_header(app_server.server) end
   listener.on_exhausted = function() app_server:close_some_idle() end
   server.url = url_of(listener)
   -- A worker does not warn: the VM that started the workers has already warned.

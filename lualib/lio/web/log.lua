@@ -166,19 +166,20 @@ local function entry_of(req, res, began, wall)
     status = status,
     bytes = bytes,
     aborted = aborted,
-    remote = req.log_remote,
+    remote = req.remote_addr,
     agent = req:header "user-agent",
     referer = req:header "referer",
     user = req.user,
-    request_id = req.request_id or req:header "x-request-id",
+    request_id = req.id or req.request_id or req:header "x-request-id",
   }
 end
 
 -- The log as middleware: adds a line when the request ends.
 function Log:__call(req, res, next)
   local began, wall = lio.now(), self.clock()
-  -- The address is unknown once the client has closed.
-  req.log_remote = req.remote_addr
+  -- The request keeps the address from now on; it is unknown once the client has closed. `web.trust_proxy` may replace
+  -- it later.
+  local _ = req.remote_addr
   res:on_end(function()
     local line = self.format(entry_of(req, res, began, wall), req, res)
     if line then add(self, line, exchanges.app_server_of(res)) end

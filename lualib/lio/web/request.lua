@@ -1,6 +1,7 @@
 -- Requests as handlers see them. Fields are computed when they are first read: `method`, `path` (decoded), `raw_path`,
 -- `target`, `raw_query`, `query`, `params`, `headers`, `version`, `host`, `remote_addr`, `remote_port`, `is_tls`,
--- `cookies`, `upgrade` (the protocols that the client offers, or nil). Handlers and middleware may set other fields.
+-- `proxy_addr`, `cookies`, `upgrade` (the protocols that the client offers, or nil). Handlers and middleware may set
+-- other fields.
 
 local exchanges = require "lio.web.exchange"
 local form = require "lio.web.form"
@@ -42,7 +43,8 @@ function Headers.__pairs(headers)
   return next, head.fields(headers[REQUEST]), nil
 end
 
-function getters.is_tls() return false end
+-- Behind a proxy, the client may use TLS: web/trust_proxy.lua also sets this field.
+getters.is_tls = native.used_tls
 
 -- In a mounted app, web/mount_scope.lua sets these two fields.
 function getters.base() return "" end
@@ -52,6 +54,9 @@ function getters.headers(req)
   return setmetatable({ [REQUEST] = req }, Headers)
 end
 
+-- Set by web/trust_proxy.lua.
+function getters.proxy_addr() return nil end
+
 -- Nil if the connection is closed.
 function getters.remote_addr(req)
   local ip, _, family = native.address(req)
@@ -59,6 +64,8 @@ function getters.remote_addr(req)
 end
 
 function getters.remote_port(req)
+  -- The port of a proxy is not the port of the client.
+  if req.proxy_addr then return nil end
   local ip, port, family = native.address(req)
   return ip and family ~= "unix" and port or nil
 end
@@ -144,6 +151,22 @@ function Request:form(opts)
   local fields, files, status = form.read(self, exchange_of(self), opts, kind, whole_body(self))
   if fields then self.whole_form = { fields = fields, files = files } end
   return fields, files, status
+end
+
+-- `req:arg(name [, default])` returns a string: the value of a parameter of the route, of the query, or of a form in
+-- the body, in this order; if a name is repeated, the first value. Returns `default`, a string or nil, if there is
+-- none.
+function Request:arg(name, default)
+  check(self, "arg")
+  return require("lio.web.argument")(self, name, default)
+end
+
+-- `req:validate(rules [, opts])` returns a table of the converted values of a JSON body, a form or the query. If a
+-- value does not satisfy its rule, raises a refusal: unless the handler catches it, the client gets the status 422 and
+-- a list of the problems. See web/validate.lua.
+function Request:validate(rules, opts)
+  check(self, "validate")
+  return require("lio.web.validate")(self, exchange_of(self), rules, opts)
 end
 
 -- `req:take_over()` returns the connection, with the bytes that have already been received. The server no longer uses

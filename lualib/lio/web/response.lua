@@ -3,6 +3,7 @@
 
 local classes = require "lio.web.response_class"
 local exchanges = require "lio.web.exchange"
+local html = require "lio.web.html"
 local misuse = require "lio.misuse"
 require "lio.web.response_sending"
 local native <const> = require("lio.http").request
@@ -117,8 +118,8 @@ local function is_list_of_strings(body)
   return count == #body
 end
 
--- `res:send(body)`: sets the body, which is a string, a list of strings, or a function that returns the pieces, and nil
--- at the end. Any other table is sent as JSON. Returns res.
+-- `res:send(body)`: sets the body, which is a string, a list of strings, a result of `web.html`, or a function that
+-- returns the pieces, and nil at the end. Any other table is sent as JSON. Returns res.
 function Response:send(body)
   check_open(self, "send")
   local kind = type(body)
@@ -126,10 +127,20 @@ function Response:send(body)
     if not is_list_of_strings(body) then return self:json(body) end
     body = table.concat(body)
   elseif kind ~= "string" and kind ~= "function" then
-    misuse.argument("send", 1, "string, table or function", body)
+    local text = html.text_of(body)
+    if not text then misuse.argument("send", 1, "string, table or function", body) end
+    return self:html(text)
   end
   self.body = body
   if self.content_type then self.content_type = nil end
+  return self
+end
+
+-- `res:html(text)`: sets an HTML body. Returns res.
+function Response:html(text)
+  check_open(self, "html")
+  misuse.check("html", 1, text, "string")
+  self.body, self.content_type = text, html.MEDIA_TYPE
   return self
 end
 

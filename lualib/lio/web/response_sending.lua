@@ -160,7 +160,10 @@ end
 
 -- `res:finish(…)`: sends what the handler has set or returned.
 function Response:finish(...)
-  if self.framing then return finish_pieces(self) end
+  if self.framing then
+    results.report_unsent(self, "handler", nil, (...))
+    return finish_pieces(self)
+  end
   -- The handler of `app:static` has already sent the response.
   if rawequal((...), self) and native.response_has_begun(self.request) then return end
   set_result(self, "handler", nil, ...)

@@ -10,6 +10,7 @@ local misuse = require "lio.misuse"
 local options = require "lio.options"
 
 local native <const> = http.request
+local for_status <const> = require("lio.web.error_page").for_status
 
 -- The defaults of `cache` and `cache_file`: the maximum total size of the files in memory, and the maximum size of one
 -- of them, in bytes.
@@ -26,7 +27,7 @@ local function not_found(site, req, res)
   local handler = site.app.not_found_handler
   if handler then return handler(req, res) end
   native.drop_body_fields(res.request)
-  return 404, "Not Found\n"
+  return for_status(req, 404)
 end
 
 -- Responds if a file could not be opened.
@@ -35,7 +36,7 @@ local function refuse(site, req, res, message, code)
   if not status then error("static: " .. message, 0) end
   if status == 404 then return not_found(site, req, res) end
   if status == 503 then files.report_exhausted(req, res, message) end
-  return status, http.reason(status) .. "\n"
+  return for_status(req, status)
 end
 
 local function is_hidden(path)

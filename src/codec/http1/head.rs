@@ -18,7 +18,7 @@ use target::Target;
 
 pub(crate) use framing::{Coding, MessageFields};
 pub(crate) use line::Method;
-pub(crate) use target::TargetForm;
+pub(crate) use target::{TargetForm, is_host};
 
 /// The maximum number of empty lines that are skipped before a request line (RFC 9112 section 2.2 requires at least
 /// one).

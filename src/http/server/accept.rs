@@ -20,6 +20,9 @@ impl<T: Transport> Server<T> {
         }
         let stamp = self.stamp();
         let slot = self.connections.insert(Connection::new(stamp, transport));
+        if self.proxy_policy.is_some() {
+            self.connections[slot].state = State::ProxyHeader { since: None };
+        }
         self.enqueue(slot);
         Some(self.connections[slot].id(slot))
     }

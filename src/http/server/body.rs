@@ -6,6 +6,7 @@ use super::{RequestId, Server, Transport};
 use crate::codec::http1::body::BodyEvent;
 use crate::codec::http1::reject::Reject;
 use crate::codec::http1::write;
+use std::io;
 
 /// The part of a body to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +30,8 @@ pub(crate) enum BodyRead {
     Truncated,
     /// The framing is malformed, or the body exceeds the limit.
     Refused(Reject),
-    Failed,
+    /// The connection has failed.
+    Failed(io::ErrorKind),
     /// The request has ended.
     Late,
 }
@@ -51,7 +53,7 @@ impl<T: Transport> Server<T> {
                     Filled::Some => continue,
                     Filled::WouldBlock => return BodyRead::Pending,
                     Filled::End => BodyRead::Truncated,
-                    Filled::Failed => BodyRead::Failed,
+                    Filled::Failed(kind) => BodyRead::Failed(kind),
                 },
                 Err(reject) => BodyRead::Refused(reject),
             };

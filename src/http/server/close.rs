@@ -109,7 +109,7 @@ impl<T: Transport> Server<T> {
             match self.fill(slot) {
                 Filled::Some => {}
                 Filled::WouldBlock => return,
-                Filled::End | Filled::Failed => return self.close(slot),
+                Filled::End | Filled::Failed(_) => return self.close(slot),
             }
         }
     }
@@ -142,7 +142,7 @@ impl<T: Transport> Server<T> {
     /// Closes idle connections, and other connections as soon as they would become idle.
     pub(crate) fn drain(&mut self) {
         self.phase = Phase::Draining;
-        self.close_where(|state| matches!(state, State::Idle));
+        self.close_where(|state| matches!(state, State::Idle | State::ProxyHeader { .. }));
     }
 
     /// Closes all connections. Tasks that wait on them are resumed.

@@ -2,6 +2,7 @@
 
 use super::draft::Draft;
 use super::id::{ConnectionId, RequestId};
+use super::proxied::Proxied;
 use super::settings::{Span, Time};
 use super::transport::Transport;
 use crate::codec::http1::body::{Framing, IncomingBody};
@@ -31,6 +32,8 @@ pub(super) struct Connection<T: Transport> {
     pub(super) body_from: Option<u64>,
     pub(super) state: State,
     pub(super) deadline: Deadline,
+    /// The report of a proxy about the client.
+    pub(super) proxied: Option<Box<Proxied>>,
     pub(super) peer: Peer,
     pub(super) client: Client,
     pub(super) next: NextRequest,
@@ -49,6 +52,9 @@ pub(super) struct Connection<T: Transport> {
 
 /// The state of a connection.
 pub(super) enum State {
+    /// Before the first request, the header of the PROXY protocol is read. `since`: when the connection started to
+    /// wait for the header.
+    ProxyHeader { since: Option<Time> },
     /// Between requests; no byte of the next request has arrived.
     Idle,
     /// A part of a head has arrived; `since`: the time of its first byte.
@@ -186,6 +192,7 @@ impl<T: Transport> Connection<T> {
             body_from: None,
             state: State::Idle,
             deadline: Deadline { at: Time::MAX, timer_at: Time::MAX, timer: None },
+            proxied: None,
             peer: Peer::Open,
             client: Client::MaySend,
             next: NextRequest::Follows,

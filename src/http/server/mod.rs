@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `work` | the next work; events |
 //! | `accept` | new connections; closing idle connections to make room |
+//! | `proxy` | the header of the PROXY protocol |
 //! | `request` | parsing the next request; discarding unread bodies |
 //! | `body` | bodies of requests that a handler reads |
 //! | `respond` | whole responses; heads |
@@ -18,7 +19,7 @@
 //! | `send` | flushing queues; waits of handlers |
 //! | `deadline` | the deadline of each connection, including keep-alive; passed deadlines |
 //! | `close` | ending requests; closing connections; stopping the server |
-//! | `connection`, [`id`], [`settings`], `read_buffer`, [`transport`] | the data |
+//! | `connection`, [`proxied`], [`id`], [`settings`], `read_buffer`, [`transport`] | the data |
 //!
 //! Invariants: a connection has one request at a time. The head of the next request is parsed after the previous
 //! response is queued and the previous body consumed, so responses are sent in order. After ambiguous framing the
@@ -34,6 +35,8 @@ mod deadline;
 pub(crate) mod draft;
 pub(crate) mod id;
 mod pieces;
+pub(crate) mod proxied;
+mod proxy;
 mod read_buffer;
 mod request;
 mod respond;
@@ -61,6 +64,7 @@ use crate::event::timers;
 use crate::http::router::routes::Routes;
 use connection::{Connection, Handling, Spare};
 use draft::Draft;
+use proxied::ProxyPolicy;
 use read_buffer::ReadBuffer;
 use slab::Slab;
 use std::cell::{Ref, RefCell};
@@ -98,6 +102,8 @@ pub(crate) struct Server<T: Transport> {
     spare_queues: Spare<T>,
     #[allow(clippy::vec_box)] // Drafts are moved in their boxes, as queues are.
     spare_drafts: Vec<Box<Draft>>,
+    /// Which connections begin with a header of the PROXY protocol; `None` if none does.
+    proxy_policy: Option<Box<ProxyPolicy>>,
     phase: Phase,
     /// Whether the driver waits for a connection to close.
     close_awaited: bool,
@@ -144,6 +150,7 @@ impl<T: Transport> Server<T> {
             scratch: Vec::new(),
             spare_queues: Vec::new(),
             spare_drafts: Vec::new(),
+            proxy_policy: None,
             phase: Phase::Serving,
             close_awaited: false,
         }

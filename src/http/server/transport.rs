@@ -2,6 +2,7 @@
 
 use crate::stream::queue::{Attempt, Sink};
 use std::io;
+use std::net::IpAddr;
 
 /// The byte stream below a connection. No method waits.
 pub(crate) trait Transport: Sink {
@@ -19,6 +20,12 @@ pub(crate) trait Transport: Sink {
     /// # Errors
     /// An error if the event cannot be requested. The event is then not reported.
     fn arm(&mut self, interest: Interest) -> io::Result<()>;
+
+    /// Returns the IP address of the peer; `None` for a unix socket.
+    ///
+    /// # Errors
+    /// An error if the address is unknown, because the connection is closed.
+    fn peer_ip(&self) -> io::Result<Option<IpAddr>>;
 
     /// Whether the transport can report events.
     fn is_registered(&self) -> bool;

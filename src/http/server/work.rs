@@ -7,6 +7,7 @@ use super::{ConnectionId, Interest, Phase, Readiness, RequestId, Server, Transpo
 use crate::codec::http1::body::IncomingBody;
 use crate::http::router::routes::{HandlerArguments, RouteId};
 use crate::stream::queue::{Attempt, Sent};
+use std::io;
 
 /// Work for the driver of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +51,7 @@ pub(super) enum Filled {
     Some,
     End,
     WouldBlock,
-    Failed,
+    Failed(io::ErrorKind),
 }
 
 impl<T: Transport> Server<T> {
@@ -139,6 +140,10 @@ impl<T: Transport> Server<T> {
             match &mut connection.state {
                 State::Idle | State::Head { .. } | State::Discarding { .. } => {}
                 State::Handling(_) => return None,
+                State::ProxyHeader { .. } => match self.read_proxy_header(slot, clock) {
+                    true => continue,
+                    false => return None,
+                },
                 State::Lingering => {
                     self.discard_rest(slot);
                     return None;
@@ -192,7 +197,7 @@ impl<T: Transport> Server<T> {
                     self.park(slot, clock);
                     return None;
                 }
-                Filled::End | Filled::Failed => {
+                Filled::End | Filled::Failed(_) => {
                     self.close(slot);
                     return None;
                 }
@@ -208,7 +213,7 @@ impl<T: Transport> Server<T> {
         match connection.peer {
             Peer::Open => {}
             Peer::Ended => return Filled::End,
-            Peer::Failed => return Filled::Failed,
+            Peer::Failed => return Filled::Failed(io::ErrorKind::NotConnected),
         }
         if connection.reads_in_turn < READ_BUDGET && connection.transport.may_receive() {
             connection.reads_in_turn += 1;
@@ -225,11 +230,14 @@ impl<T: Transport> Server<T> {
                 }
                 Ok(Attempt::Done(_)) => return Filled::Some,
                 Ok(Attempt::WouldBlock) => {}
-                Err(_) => return Filled::Failed,
+                Err(error) => return Filled::Failed(error.kind()),
             }
         }
         connection.reads_in_turn = 0;
-        if connection.transport.arm(Interest::Read).is_ok() { Filled::WouldBlock } else { Filled::Failed }
+        match connection.transport.arm(Interest::Read) {
+            Ok(()) => Filled::WouldBlock,
+            Err(error) => Filled::Failed(error.kind()),
+        }
     }
 
     /// Makes the connection wait until it is writable.

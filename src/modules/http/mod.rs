@@ -9,6 +9,8 @@
 //! | [`read`] | bodies of requests |
 //! | [`routes`] | the routes of an app |
 //! | [`site`], [`files`] | served folders; files as responses |
+//! | [`html`] | texts that are sent as HTML; escaping |
+//! | [`proxies`] | trusted proxies, and their reports about clients |
 //! | [`form`], [`spool`] | multipart forms; temporary files |
 //! | [`client`] | responses that a client receives |
 //! | `memory` | the client's end of a connection in memory, for tests of an app |
@@ -20,10 +22,12 @@ pub(crate) mod client;
 mod fields;
 pub(crate) mod files;
 pub(crate) mod form;
+pub(crate) mod html;
 mod limit;
 mod machine;
 mod memory;
 pub(crate) mod pairs;
+mod proxies;
 pub(crate) mod read;
 pub(crate) mod request;
 pub(crate) mod respond;
@@ -54,9 +58,11 @@ const REASON: Function = Function::new(|call: &mut Call<'_>| {
 const FUNCTIONS: FunctionTable = functions! {
     body_of: read::BODY_OF, boundary: files::BOUNDARY, check_field: respond::CHECK_FIELD,
     choose_response: files::CHOOSE_RESPONSE, define_request_fields: request::DEFINE_REQUEST_FIELDS,
-    media_type: files::MEDIA_TYPE, multipart: form::NEW, open_compressed_copy: files::OPEN_COMPRESSED_COPY,
+    escape_html: html::ESCAPE, html: html::NEW, media_type: files::MEDIA_TYPE, multipart: form::NEW,
+    networks: proxies::NEW, open_compressed_copy: files::OPEN_COMPRESSED_COPY,
     parse_urlencoded: pairs::PARSE_URLENCODED, percent_encode: PERCENT_ENCODE, reason: REASON, responses: client::NEW,
     routes: routes::NEW, serve: serve::SERVE, server: server::NEW, site: site::NEW, spool: spool::NEW,
+    text_of_html: html::TEXT_OF,
 };
 
 /// Functions whose first argument is a request that a server handles.
@@ -69,7 +75,7 @@ const REQUEST: FunctionTable = functions! {
     queue_file: respond::QUEUE_FILE, queued: respond::QUEUED, sent: respond::SENT,
     response_has_begun: respond::RESPONSE_HAS_BEGUN, is_head: respond::IS_HEAD, is_open: respond::IS_OPEN,
     close_after: respond::CLOSE_AFTER, detach: respond::DETACH, address: respond::ADDRESS, body: read::BODY,
-    piece: read::PIECE, trailers: read::TRAILERS, wait: read::WAIT,
+    piece: read::PIECE, trailers: read::TRAILERS, used_tls: proxies::USED_TLS, wait: read::WAIT,
 };
 
 /// Opens `lio.http`. `http.head` contains the functions that read the head of a request, and `http.request` the

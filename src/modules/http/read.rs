@@ -8,6 +8,7 @@ use super::request::{BODY as STORED_BODY, Request, SERVER, number, served};
 use crate::codec::http1::stored_section;
 use crate::http::server::{BodyRead, HandlerEffect, Interest, ReadMode, RequestId};
 use crate::lua::{Argument, BytesOf, Call, Fault, Function, Kind, Nil, StoredInField, results};
+use std::io;
 
 results! {
     /// The result of a read.
@@ -40,8 +41,18 @@ fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, mode: ReadMo
         BodyRead::Pending => Reply::Pending(false),
         BodyRead::Truncated => Reply::Refused((Nil, 400, "closed")),
         BodyRead::Refused(reject) => Reply::Refused((Nil, reject.status.into(), reject.reason)),
-        BodyRead::Failed => Reply::Refused((Nil, 400, "failed")),
+        BodyRead::Failed(kind) => Reply::Refused((Nil, 400, reason_of(kind))),
     })
+}
+
+/// Returns the reason for a failed read, in the words of `lio.net`.
+pub(super) fn reason_of(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::ConnectionReset => "reset",
+        io::ErrorKind::BrokenPipe | io::ErrorKind::NotConnected => "closed",
+        io::ErrorKind::TimedOut => "timeout",
+        _ => "failed",
+    }
 }
 
 /// `http.body_of(req [, limit])`: returns the body as one string, which the request stores and returns again; `false`

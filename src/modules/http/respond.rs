@@ -283,11 +283,14 @@ pub(super) const DETACH: Function = Function::new(|call: &mut Call<'_>| {
     Ok(Some(New::of(Connection::from(stream))))
 });
 
-/// `request.address(req)`: returns the IP address, the port and the family of the peer; nothing if the connection is
-/// closed.
+/// `request.address(req)`: returns the IP address, the port and the family of the client: that of the PROXY
+/// protocol, otherwise that of the peer. Returns nothing if the connection is closed.
 pub(super) const ADDRESS: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
     let server = machine.server.borrow();
+    if let Some(proxied) = server.proxied(id) {
+        return Ok(Maybe(Some(shown(&proxied.client.into()))));
+    }
     let address = server.transport(id).map(AnyTransport::peer);
     Ok(Maybe(address.and_then(Result::ok).map(|address| shown(&address))))
 });

@@ -3,6 +3,7 @@
 //! lualib/lio/web/dispatch.lua completes it.
 
 use super::callbacks::{self, at};
+use super::html::{self, Html};
 use super::machine::{Machine, ServerObject};
 use super::request::{self, Request};
 use crate::http::router::routes::{HandlerArguments, RouteId};
@@ -199,10 +200,14 @@ fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Action, Fault> {
     let Some(id) = dispatcher.id else {
         return Ok(Action::Plain(Next::pushed(0)));
     };
-    match outcome.ok && respond(dispatcher, stack, id, outcome.first) {
-        true => end_request(dispatcher, stack, id, RequestEnd::Complete),
-        false => complete(call, id, outcome),
+    if outcome.ok && respond(dispatcher, stack, id, outcome.first) {
+        return end_request(dispatcher, stack, id, RequestEnd::Complete);
     }
+    if outcome.ok && respond_with_html(call, id, outcome.first)? {
+        let (dispatcher, stack) = call.object_and_stack::<Dispatcher>(at::DISPATCHER)?;
+        return end_request(dispatcher, stack, id, RequestEnd::Complete);
+    }
+    complete(call, id, outcome)
 }
 
 /// Continues after a chosen handler.
@@ -259,6 +264,30 @@ fn respond(dispatcher: &mut Dispatcher, stack: &mut Stack, id: RequestId, first:
     let done = server.respond(id, response, dispatcher.machine.clock()) == Responded::Done;
     text.shrink_to(1 << 16);
     done
+}
+
+/// Responds with the result of `http.html` at `first`, if it is the only value that a handler has returned. Returns
+/// whether the request is complete.
+#[inline(never)]
+fn respond_with_html(call: &mut Call<'_>, id: RequestId, first: i32) -> Result<bool, Fault> {
+    if call.count() > first || call.as_object::<Html>(first).is_none() {
+        return Ok(false);
+    }
+    let machine = call.object::<Dispatcher>(at::DISPATCHER)?.machine.clone();
+    let effect = machine.server.borrow_mut().effect(id);
+    let status = match effect {
+        Some(HandlerEffect::None) => Some(200),
+        Some(HandlerEffect::Fields) => status_of_response(call).map(|(status, _)| status),
+        _ => None,
+    };
+    let Some(status) = status else { return Ok(false) };
+    let text = call.field(first, html::TEXT)?;
+    let responded = call.string(text).filter(|text| text.len() <= MAX_QUEUED_BODY).map(|text| {
+        let response = Response { status, media_type: MediaType::Given(html::MEDIA_TYPE), body: Body::Bytes(text) };
+        machine.server.borrow_mut().respond(id, response, machine.clock()) == Responded::Done
+    });
+    call.drop_to(first);
+    Ok(responded.unwrap_or(false))
 }
 
 /// Returns the status of the response, and whether its body is sent without a media type; `None` for an invalid

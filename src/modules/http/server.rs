@@ -6,7 +6,7 @@
 use super::machine::{Machine, ServerObject, machine};
 use super::routes::AppRoutes;
 use super::transport::{AnyTransport, Plain};
-use super::{callbacks, memory, serve};
+use super::{callbacks, memory, proxies, serve};
 use crate::codec::http1::head::Limits;
 use crate::event::{CLOSED, ERROR, HANG_UP, Mode, READ, WRITE};
 use crate::http::server::{ConnectionId, Readiness, Server, Settings};
@@ -34,7 +34,7 @@ impl Object for ServerObject {
     const METHODS: FunctionTable = functions! {
         listen, accept, admit, connect: memory::CONNECT, take_events, flush, expire, work_count: WORK_COUNT,
         set_callbacks: callbacks::SET_CALLBACKS, dispatcher: serve::DISPATCHER, count: COUNT, is_full: IS_FULL,
-        notify_next_close: NOTIFY_NEXT_CLOSE, close_some_idle, stop: STOP, drain: DRAIN, close: CLOSE,
+        proxies::expect_proxy_header, notify_next_close: NOTIFY_NEXT_CLOSE, close_some_idle, stop: STOP, drain: DRAIN, close: CLOSE,
     };
 }
 

@@ -9,7 +9,7 @@ use crate::stream::queue::{Attempt, Sink};
 use socket2::SockAddr;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::net::Shutdown;
+use std::net::{IpAddr, Shutdown};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
@@ -77,6 +77,11 @@ impl Transport for Plain {
             Interest::Write => WRITE,
             Interest::End => CLOSED,
         })
+    }
+
+    fn peer_ip(&self) -> io::Result<Option<IpAddr>> {
+        let address = self.socket.address(Side::Peer)?;
+        Ok(address.as_socket().map(|address| address.ip()))
     }
 
     fn is_registered(&self) -> bool {

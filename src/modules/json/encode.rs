@@ -2,7 +2,9 @@
 
 use crate::codec::json::{MAX_DEPTH, NotUtf8, put_float, put_integer, put_string};
 use crate::lua::{Kind, Light, Pairs, Read, RegistryName, Stack, Walk};
-use std::fmt;
+use crate::modules::value_error::{
+    PathStep, ValueResult, bad_key, count_integer_keys, fail, quoted, type_name, unsupported,
+};
 use std::ops::Range;
 
 /// The metatable that marks arrays. Each VM has one such metatable, so a table that was marked before the module was
@@ -27,16 +29,8 @@ pub(super) fn write(stack: &mut Stack, index: i32, text: &mut Vec<u8>, order: Or
     let mark = stack.registered_identity(&MARK);
     let mut encoder = Encoder { text, mark, order };
     let written = stack.walk(|values| encoder.value(values, index, 0));
-    written.map_err(|failure| {
-        let mut message = format!("json: {failure}");
-        let end = (0..=MAX_MESSAGE).rev().find(|at| message.is_char_boundary(*at));
-        message.truncate(end.unwrap_or(0));
-        message
-    })
+    written.map_err(|failure| failure.message("json", "encode"))
 }
-
-/// The maximum length of a message in bytes. A longer message, with a long path to the value, is truncated.
-const MAX_MESSAGE: usize = 400;
 
 /// Appends the value at `index` to `text`, as `json.encode` writes it without options. If the value cannot be encoded,
 /// returns false and leaves `text` unchanged.
@@ -59,7 +53,7 @@ struct Encoder<'t> {
 
 impl Encoder<'_> {
     /// Writes the value at `index`, which is inside `depth` tables.
-    fn value(&mut self, values: &mut Walk, index: i32, depth: u32) -> EncodeResult {
+    fn value(&mut self, values: &mut Walk, index: i32, depth: u32) -> ValueResult {
         match values.read(index) {
             Read::String(bytes) => self.string(bytes),
             Read::Integer(integer) => Ok(put_integer(self.text, integer)),
@@ -68,32 +62,32 @@ impl Encoder<'_> {
         }
     }
 
-    fn other(&mut self, values: &Walk, index: i32, kind: Kind) -> EncodeResult {
+    fn other(&mut self, values: &Walk, index: i32, kind: Kind) -> ValueResult {
         match kind {
             Kind::Number => match values.number(index) {
                 Ok(number) if number.is_finite() => Ok(put_float(self.text, number)),
-                Ok(number) if !number.is_nan() => fail("cannot encode infinity"),
-                _ => fail("cannot encode NaN"),
+                Ok(number) if !number.is_nan() => unsupported("infinity"),
+                _ => unsupported("NaN"),
             },
             Kind::Boolean if values.is_true(index) => self.literal(b"true"),
             Kind::Boolean => self.literal(b"false"),
             Kind::Nil => self.literal(b"null"),
             Kind::LightUserdata if values.light(index) == Some(NULL) => self.literal(b"null"),
-            kind => fail(format!("cannot encode a {}", type_name(kind))),
+            kind => unsupported(format!("a {}", type_name(kind))),
         }
     }
 
-    fn literal(&mut self, text: &[u8]) -> EncodeResult {
+    fn literal(&mut self, text: &[u8]) -> ValueResult {
         self.text.extend_from_slice(text);
         Ok(())
     }
 
-    fn string(&mut self, bytes: &[u8]) -> EncodeResult {
+    fn string(&mut self, bytes: &[u8]) -> ValueResult {
         put_string(self.text, bytes)
-            .or_else(|NotUtf8(byte)| fail(format!("cannot encode a string that is not UTF-8 (byte {byte})")))
+            .or_else(|NotUtf8(byte)| unsupported(format!("a string that is not UTF-8 (byte {byte})")))
     }
 
-    fn table(&mut self, values: &mut Walk, index: i32, depth: u32) -> EncodeResult {
+    fn table(&mut self, values: &mut Walk, index: i32, depth: u32) -> ValueResult {
         if depth == MAX_DEPTH {
             return fail(format!("excessive nesting, more than {MAX_DEPTH} tables (a cycle?)"));
         }
@@ -108,14 +102,14 @@ impl Encoder<'_> {
         }
         let key = pairs.key();
         match pairs.walk().string(key) {
-            Some(name) if marked => fail(format!("cannot encode an array with the key {}", quoted(name))),
+            Some(name) if marked => unsupported(format!("an array with the key {}", quoted(name))),
             Some(_) => self.object(pairs, depth),
             None => bad_key(&mut pairs),
         }
     }
 
     /// Writes a table as an object. `pairs` is at the first pair.
-    fn object(&mut self, mut pairs: Pairs<'_>, depth: u32) -> EncodeResult {
+    fn object(&mut self, mut pairs: Pairs<'_>, depth: u32) -> ValueResult {
         let begin = self.text.len();
         let mut fields = Vec::new();
         self.text.push(b'{');
@@ -162,7 +156,7 @@ impl Encoder<'_> {
     /// Writes a table as an array. `pairs` is at the first pair, whose key is an integer. Elements are written in the
     /// order of `next` as long as this is the order of their indexes, which is always the case unless some elements are
     /// in the table's hash part.
-    fn array(&mut self, mut pairs: Pairs<'_>, table: i32, depth: u32) -> EncodeResult {
+    fn array(&mut self, mut pairs: Pairs<'_>, table: i32, depth: u32) -> ValueResult {
         self.text.push(b'[');
         let value = pairs.value();
         let mut written = 0;
@@ -181,111 +175,18 @@ impl Encoder<'_> {
             };
             let element = elements.get(number);
             if elements.walk().is_none(element) {
-                return fail(format!("cannot encode a sparse array ({length} integer keys, but no [{number}])"));
+                return unsupported(format!("a sparse array ({length} integer keys, but no [{number}])"));
             }
             self.element(elements.walk(), element, number, depth)?;
         }
         self.literal(b"]")
     }
 
-    fn element(&mut self, values: &mut Walk, index: i32, number: i64, depth: u32) -> EncodeResult {
+    fn element(&mut self, values: &mut Walk, index: i32, number: i64, depth: u32) -> ValueResult {
         if number > 1 {
             self.text.push(b',');
         }
         let written = self.value(values, index, depth + 1);
         written.map_err(|failure| failure.inside(PathStep::Element(number)))
-    }
-}
-
-/// Returns the failure for a key whose type JSON does not support, or whose type differs from the type of the keys
-/// before it.
-fn bad_key(pairs: &mut Pairs<'_>) -> EncodeResult {
-    let key = pairs.key();
-    match pairs.walk().read(key) {
-        Read::String(_) | Read::Integer(_) => fail("cannot encode a table with both integer and string keys"),
-        Read::Table => fail("cannot encode a table with a table as key"),
-        Read::Other(kind) => fail(format!("cannot encode a table with a {} as key", type_name(kind))),
-    }
-}
-
-/// Returns the number of keys of the table. Fails if a key is not an integer.
-fn count_integer_keys(values: &mut Walk, table: i32) -> Result<i64, Box<EncodeError>> {
-    let mut count = 0;
-    if let Some(mut pairs) = values.pairs(table) {
-        while pairs.next() {
-            if pairs.integer_key().is_none() {
-                bad_key(&mut pairs)?;
-            }
-            count += 1;
-        }
-    }
-    Ok(count)
-}
-
-/// Returns Lua's name for a type that JSON does not support, without an article.
-fn type_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Boolean => "boolean",
-        Kind::Number => "float",
-        Kind::Function => "function",
-        Kind::Thread => "thread",
-        Kind::LightUserdata => "light userdata",
-        _ => "userdata",
-    }
-}
-
-/// The failure is boxed, so that each result, which is nearly always `Ok`, is one word.
-type EncodeResult = Result<(), Box<EncodeError>>;
-
-/// Why a value cannot be encoded, and the path to it, innermost step first.
-struct EncodeError {
-    what: String,
-    path: Vec<PathStep>,
-}
-
-/// One step of the path to a value.
-enum PathStep {
-    Field(Vec<u8>),
-    Element(i64),
-}
-
-/// Returns the failure `what` for the value that is being written.
-fn fail(what: impl Into<String>) -> EncodeResult {
-    Err(Box::new(EncodeError { what: what.into(), path: Vec::new() }))
-}
-
-impl EncodeError {
-    /// Adds a step to the path: the value that cannot be encoded is inside `step`.
-    fn inside(mut self: Box<Self>, step: PathStep) -> Box<Self> {
-        self.path.push(step);
-        self
-    }
-}
-
-impl fmt::Display for EncodeError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(&self.what)?;
-        if !self.path.is_empty() {
-            to.write_str(" at ")?;
-        }
-        self.path.iter().rev().try_for_each(|step| match step {
-            PathStep::Element(index) => write!(to, "[{index}]"),
-            PathStep::Field(name) if is_name(name) => write!(to, ".{}", String::from_utf8_lossy(name)),
-            PathStep::Field(name) => write!(to, "[{}]", quoted(name)),
-        })
-    }
-}
-
-/// Returns whether `.name` is valid Lua.
-fn is_name(name: &[u8]) -> bool {
-    name.first().is_some_and(|byte| !byte.is_ascii_digit())
-        && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
-}
-
-/// Returns a key for a message: in quotes, escaped, and truncated to 40 bytes.
-fn quoted(name: &[u8]) -> String {
-    match name.len() {
-        0..=40 => format!("\"{}\"", name.escape_ascii()),
-        _ => format!("\"{}...\"", name[..40].escape_ascii()),
     }
 }

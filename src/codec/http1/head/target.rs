@@ -75,7 +75,7 @@ pub(super) fn split(buf: &[u8], line: &Line) -> Result<Target, Reject> {
 
 /// Whether `bytes` is a plausible `host[:port]` (RFC 3986 sections 3.2.2, 3.2.3). The host is a name, an IPv4 address,
 /// or an IPv6 address in brackets; it must not be empty. The port is at most 65535, or empty.
-pub(super) fn is_host(bytes: &[u8]) -> bool {
+pub(crate) fn is_host(bytes: &[u8]) -> bool {
     let host_end = match bytes.first() {
         Some(b'[') => match memchr::memchr(b']', bytes) {
             Some(close) if is_ip_literal(&bytes[1..close]) => close + 1,

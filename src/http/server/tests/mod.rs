@@ -5,6 +5,7 @@ mod bodies;
 mod closing;
 mod limits;
 mod properties;
+mod proxied;
 mod requests;
 mod responses;
 mod wire;

@@ -4,6 +4,7 @@ use super::super::{Interest, Readiness, Transport};
 use crate::stream::queue::{Attempt, Sink};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
+use std::net::IpAddr;
 use std::rc::Rc;
 
 #[derive(Default)]
@@ -22,6 +23,7 @@ struct State {
     closed: bool,
     broken: bool,
     unwatched: bool,
+    peer: Option<IpAddr>,
     /// The number of system calls.
     calls: usize,
 }
@@ -71,6 +73,11 @@ impl Wire {
     /// Makes [`Transport::is_registered`] return false.
     pub(super) fn unwatch(&self) {
         self.0.borrow_mut().unwatched = true;
+    }
+
+    /// Sets the result of [`Transport::peer_ip`].
+    pub(super) fn set_peer(&self, peer: Option<IpAddr>) {
+        self.0.borrow_mut().peer = peer;
     }
 
     /// Returns the requested events that have occurred. Each event must then be requested again.
@@ -179,6 +186,9 @@ impl Transport for Pipe {
             state.asked.push(interest);
         }
         Ok(())
+    }
+    fn peer_ip(&self) -> io::Result<Option<IpAddr>> {
+        Ok(self.0.borrow().peer)
     }
     fn is_registered(&self) -> bool {
         !self.0.borrow().unwatched

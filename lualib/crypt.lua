@@ -1,0 +1,3 @@
+-- `require "crypt"`: the same as `require "skynet.crypt"`, under the name of older programs.
+
+return require "skynet.crypt"

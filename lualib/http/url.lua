@@ -1,0 +1,33 @@
+-- `require "http.url"`: the parts of a request's target. Used by programs that were written for skynet.
+
+local M = {}
+
+local function decode(text)
+  return (text:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end))
+end
+
+-- `parse(target)`: returns the path, with its escapes decoded, and the query after the "?", or nil if there is none.
+function M.parse(target)
+  local path, mark, query = target:match "^([^?]*)(%??)(.*)$"
+  return decode(path), mark ~= "" and query or nil
+end
+
+-- `parse_query(query)`: returns a table of the decoded values by name. If a name occurs several times, its value is the
+-- list of the values.
+function M.parse_query(query)
+  local values = {}
+  for name, value in query:gmatch "([^&=]*)=([^&]*)" do
+    name, value = decode((name:gsub("+", " "))), decode((value:gsub("+", " ")))
+    local known = values[name]
+    if known == nil then
+      values[name] = value
+    elseif type(known) == "table" then
+      known[#known + 1] = value
+    else
+      values[name] = { known, value }
+    end
+  end
+  return values
+end
+
+return M

@@ -1,0 +1,3 @@
+-- `require "netpack"`: the same as `require "skynet.netpack"`, under the name of older programs.
+
+return require "skynet.netpack"

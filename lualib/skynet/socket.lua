@@ -1,0 +1,282 @@
+-- `require "skynet.socket"`: skynet's sockets for coroutines, on `lio.net`. Used by programs; docs/skynet-network.md
+-- lists the differences.
+--
+-- A read takes bytes from the connection when the program asks for them. So data that the program does not read stays
+-- with the system, and the peer has to wait.
+
+local datagrams = require "skynet.socket.datagrams"
+local misuse = require "lio.misuse"
+local native = require "skynet.sockets"
+local open = require "skynet.socket.open"
+local pool = require "skynet.socket.pool"
+local task = require "lio.task"
+
+local sockets <const> = pool.sockets
+local check_id <const>, find <const> = pool.check_id, pool.find
+
+local M = {}
+
+-- Opening ------------------------------------------------------------------------------------
+
+-- `listen(host, port[, backlog])`, `listen("host:port")`: opens a listener. Returns its id, address and port. Raises if
+-- that fails.
+function M.listen(host, port, backlog)
+  local s, message = open.listen("listen", host, port, backlog)
+  if not s then misuse.raise("listen: " .. message) end
+  return s.id, s.host, s.port
+end
+
+-- `open(host, port)`, `open("host:port")`: connects. Returns the id; or nil and a message.
+function M.open(host, port)
+  local s, message = open.connect("open", host, port)
+  if not s then return nil, message end
+  s.is_started = true
+  return s.id
+end
+
+-- `bind(descriptor)`: takes over a descriptor of a connected socket. Returns the id; or nil and a message.
+function M.bind(descriptor)
+  local s, message = open.bind("bind", descriptor)
+  if not s then return nil, message end
+  s.is_started = true
+  return s.id
+end
+
+-- `stdin()`: the same as `bind(0)`.
+function M.stdin()
+  return M.bind(0)
+end
+
+-- `start(id[, f])`: starts using a socket. For a listener, `f(id, address)` runs as a task for each connection. A
+-- connection that another service has accepted moves to this service. Returns the id; or nil and a message.
+function M.start(id, f)
+  check_id("start", id)
+  local s = sockets[id]
+  if not s then
+    local taken, message = pool.take(id)
+    if not taken then return nil, message end
+    s = taken
+  end
+  if f and not s.is_stream and not s.is_started then
+    if not misuse.is_callable(f) then misuse.argument("start", 2, "function", f) end
+    open.accept(s, function(new, address) f(new.id, address) end)
+  end
+  s.is_started = true
+  return id
+end
+
+-- Reading ------------------------------------------------------------------------------------
+
+local function ended(s, partial)
+  s.is_over = true
+  return false, partial or ""
+end
+
+-- Ends a connection whose data exceeds its limit.
+local function overflow(s)
+  pool.log("socket %d: the data exceeds the limit of %d bytes", s.id, s.limit)
+  pool.shutdown(s)
+  return false, ""
+end
+
+-- `read(id[, size])`: returns `size` bytes; without a size, the bytes that are available, at least one. Waits for them.
+-- If the connection ends before, returns false and the bytes that have arrived.
+function M.read(id, size)
+  local s = sockets[id]
+  if not (s and s.is_started) then s = find("read", id) end
+  if size and s.limit and size > s.limit then return overflow(s) end
+  local data, _, partial = s.c:recv(size)
+  if data then return data end
+  return ended(s, partial)
+end
+
+-- `readline(id[, separator])`: returns the bytes before the separator, by default a newline. If the connection ends
+-- before, returns false and the bytes that have arrived.
+function M.readline(id, separator)
+  local s = sockets[id]
+  if not (s and s.is_started) then s = find("readline", id) end
+  local data, _, partial, code = s.c:recv("until", separator or "\n", s.limit)
+  if data then return data end
+  if code == "too long" then return overflow(s) end
+  return ended(s, partial)
+end
+
+-- `readall(id)`: waits for the end of the connection, and returns the remaining bytes. Returns false and "" if the end
+-- was found before and no bytes are left.
+function M.readall(id)
+  local s = find("readall", id)
+  local data, _, partial, code = s.c:recv("all", s.limit)
+  if code == "too long" then return overflow(s) end
+  data = data or partial or ""
+  if data == "" and s.is_over then return false, "" end
+  s.is_over = true
+  return data
+end
+
+-- `block(id)`: waits until there is something to read, and returns true; false if the connection has ended.
+function M.block(id)
+  local s = sockets[id]
+  if not (s and s.is_started) then return false end
+  local data = s.c:recv()
+  if not data then return (ended(s)) end
+  s.c:unread(data)
+  return true
+end
+
+-- `header(bytes)`: returns the integer in one to four bytes, most significant byte first.
+function M.header(bytes)
+  misuse.check("header", 1, bytes, "string")
+  if #bytes < 1 or #bytes > 4 then misuse.bad("header", 1, "one to four bytes expected") end
+  return (string.unpack(">I" .. #bytes, bytes))
+end
+
+-- Writing ------------------------------------------------------------------------------------
+
+-- `write(id, data[, size])`, `lwrite(id, data[, size])`: see the pool.
+M.write, M.lwrite = pool.write, pool.lwrite
+
+-- `warning(id, f)`: makes `f(id, kibibytes)` run when a MiB or more is waiting to be sent, each time when that has
+-- doubled, and with 0 when all is sent.
+function M.warning(id, f)
+  find("warning", id).on_warning = f
+end
+
+-- Closing ------------------------------------------------------------------------------------
+
+-- `close(id)`: closes a socket of this service, after the bytes that were written are sent. A coroutine that reads from
+-- it gets false. Does nothing if this service has no such socket.
+function M.close(id)
+  check_id("close", id)
+  local s = sockets[id]
+  if s and s.is_started then pool.close(s) end
+end
+
+-- `close_fd(id)`: closes a socket that this service has not started, for example one of another service.
+function M.close_fd(id)
+  check_id("close_fd", id)
+  if sockets[id] and sockets[id].is_started then misuse.raise "close_fd: use close for a socket of this service" end
+  pool.close_id(id, "close")
+end
+
+-- `shutdown(id)`: closes a socket at once. Bytes that are not sent yet are dropped.
+function M.shutdown(id)
+  check_id("shutdown", id)
+  pool.close_id(id, "shutdown")
+end
+
+-- `abandon(id)`: ends the use of a socket in this service, and leaves it open for the `start` of another service.
+function M.abandon(id)
+  check_id("abandon", id)
+  if sockets[id] then sockets[id].is_started = false end
+end
+
+-- `onclose(id, f)`: makes `f(id)` run, once, when the peer or this side ends the connection.
+function M.onclose(id, f)
+  local s = find("onclose", id)
+  local function report()
+    if s.on_close ~= report then return end
+    s.on_close = nil
+    f(id)
+  end
+  local is_watched = s.is_watched
+  s.on_close, s.is_watched = report, true
+  if is_watched or not s.is_stream then return end
+  task.spawn(function()
+    s.c:wait_closed()
+    s.is_watched = false
+    if s.is_closed then return end
+    s.is_over = true
+    if s.on_close then s.on_close() end
+  end)
+end
+
+-- State --------------------------------------------------------------------------------------
+
+-- `invalid(id)`: returns whether this service has no such socket.
+function M.invalid(id)
+  local s = sockets[id]
+  return not (s and s.is_started)
+end
+
+-- `disconnected(id)`: returns whether this service has such a socket and its peer has ended the connection.
+function M.disconnected(id)
+  local s = sockets[id]
+  return s ~= nil and s.is_started == true and (s.is_over or s.is_stream and s.c:is_over()) or false
+end
+
+-- `limit(id, bytes)`: limits the bytes that one read may have to collect. A longer line or block closes the socket.
+function M.limit(id, bytes)
+  local s = find("limit", id)
+  if math.type(bytes) ~= "integer" or bytes < 1 then misuse.argument("limit", 2, "number of bytes", bytes) end
+  s.limit = bytes
+end
+
+-- `pause(id)`: does nothing, because a socket is only read from when the program reads.
+function M.pause(id)
+  find("pause", id)
+end
+
+-- `netstat()`: returns a list that describes all sockets of the process.
+function M.netstat()
+  local list = native.list()
+  for _, one in ipairs(list) do
+    one.address = (":%08x"):format(one.owner)
+    one.owner = nil
+  end
+  return list
+end
+
+-- `resolve(host)`: returns the list of the addresses of a host; raises if there is none.
+function M.resolve(host)
+  local list, message = require "skynet.socket.network".net.resolve(host)
+  if not list then misuse.raise("resolve: " .. message) end
+  return list
+end
+
+-- Datagrams ----------------------------------------------------------------------------------
+
+-- `udp(f[, host[, port]])`: opens a datagram socket. `f(data, address)` runs as a task for each datagram. Returns the
+-- id; raises if that fails.
+function M.udp(f, host, port)
+  local s, message = datagrams.open("udp", host, port, f)
+  if not s then misuse.raise("udp: " .. message) end
+  s.is_started = true
+  return s.id
+end
+
+-- `udp_listen(host, port, f)`: the same as `udp(f, host, port)`.
+function M.udp_listen(host, port, f)
+  return M.udp(f, host, port)
+end
+
+-- `udp_connect(id, host, port[, f])`: sets the peer of a datagram socket, to which `write` sends. Raises if the host is
+-- not found.
+function M.udp_connect(id, host, port, f)
+  local s = find("udp_connect", id)
+  if not s.send_to then misuse.bad("udp_connect", 1, "a datagram socket expected") end
+  if f then s.on_datagram = f end
+  local ok, message = datagrams.connect(s, host, port)
+  if not ok then misuse.raise("udp_connect: " .. message) end
+end
+
+-- `udp_dial(host, port, f)`: opens a datagram socket with a peer. Returns the id.
+function M.udp_dial(host, port, f)
+  local id = M.udp(f)
+  M.udp_connect(id, host, port)
+  return id
+end
+
+-- `sendto(id, address, data)`: sends a datagram to an address that a function of `udp` has got. Returns whether there
+-- is such a socket.
+function M.sendto(id, address, data)
+  check_id("sendto", id)
+  datagrams.unpack("sendto", 2, address)
+  return pool.send_to(id, address, data)
+end
+
+-- `udp_address(address)`: returns the ip and the port of a datagram's sender.
+function M.udp_address(address)
+  return datagrams.unpack("udp_address", 1, address)
+end
+
+return M

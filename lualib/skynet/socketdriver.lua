@@ -1,0 +1,179 @@
+-- `require "skynet.socketdriver"`: sockets whose events are messages of the protocol "socket", which the program
+-- registers with `id = skynet.PTYPE_SOCKET`, as gate servers do. Used by programs and by snax.gateserver.
+--
+-- An event is passed to the protocol's `unpack` and `dispatch`, in a separate task. While `unpack` runs, `event` has
+-- the values that `M.unpack` returns.
+
+local datagrams = require "skynet.socket.datagrams"
+local ltask = require "ltask"
+local message = require "skynet.message"
+local native = require "skynet.sockets"
+local open = require "skynet.socket.open"
+local pool = require "skynet.socket.pool"
+local task = require "lio.task"
+
+local sockets <const>, check_id <const> = pool.sockets, pool.check_id
+local spawn <const>, fork <const> = task.spawn, task.fork
+local protocols <const>, self <const> = message.protocols, ltask.self()
+
+local M = {}
+
+local PTYPE_SOCKET <const> = 6
+-- The types of events, as in skynet.
+local DATA <const>, CONNECT <const>, CLOSE <const>, ACCEPT <const>, ERROR <const>, UDP <const>, WARNING <const> =
+  1, 2, 3, 4, 5, 6, 7
+
+-- The event that the protocol's `unpack` is reading: its type, the socket, and a number and an address that depend on
+-- the type.
+local kind, id, number, address
+
+-- `unpack(data, size)`: returns the values of the event that the caller's `unpack` gets: the type, the socket, a
+-- number, the data, and for a datagram the address of its sender.
+function M.unpack(data)
+  return kind, id, number, data, address
+end
+
+-- Passes an event to the protocol. Runs as a task.
+local function deliver(event, of, count, data, from)
+  local p = protocols[PTYPE_SOCKET]
+  if not (p and p.dispatch) then
+    return pool.log("socketdriver: an event of socket %d, but the protocol 'socket' has no handler", of)
+  end
+  kind, id, number, address = event, of, count, from
+  p.dispatch(0, self, p.unpack(data, #data))
+end
+
+-- Reports once that a socket is closed.
+local function report_closed(s)
+  if s.is_reported then return end
+  s.is_reported = true
+  fork(deliver, CLOSE, s.id, 0, "")
+end
+
+-- The loop that reads. A failure of the connection is a separate event, and so is the end.
+local function read(s)
+  local c <const>, of <const> = s.c, s.id
+  local data, problem, _, code = c:recv()
+  while data do
+    spawn(deliver, DATA, of, #data, data)
+    data, problem, _, code = c:recv()
+  end
+  if s.is_moved then return end
+  if problem and code ~= "closed" and not s.is_closed then
+    s.is_reported = true
+    spawn(deliver, ERROR, of, 0, problem)
+  end
+  pool.close(s)
+  report_closed(s)
+end
+
+local function accepted(listening, new, from)
+  new.on_close = function() report_closed(new) end
+  deliver(ACCEPT, listening.id, new.id, from)
+end
+
+local function prepare(s)
+  s.on_close = function() report_closed(s) end
+  s.on_moved = function() s.is_moved = true end
+  s.on_warning = function(of, kibibytes) deliver(WARNING, of, kibibytes, "") end
+end
+
+-- `start(id)`: starts reading from a connection, or to accept from a listener. A connection that another service has
+-- accepted moves to this service.
+function M.start(of)
+  check_id("start", of)
+  local s = sockets[of]
+  if not s then
+    local taken, problem = pool.take(of)
+    if not taken then return spawn(deliver, ERROR, of, 0, problem) end
+    s = taken
+  end
+  if s.is_started then return end
+  s.is_started = true
+  prepare(s)
+  if s.is_stream then
+    spawn(read, s)
+  else
+    open.accept(s, function(new, from) accepted(s, new, from) end)
+  end
+end
+
+-- `listen(host, port[, backlog])`: opens a listener. Returns its id; raises if that fails.
+function M.listen(host, port, backlog)
+  local s, problem = open.listen("listen", host, port, backlog)
+  if not s then require "lio.misuse".raise("listen: " .. problem) end
+  fork(deliver, CONNECT, s.id, s.port, s.host)
+  return s.id, s.host, s.port
+end
+
+-- `connect(host, port)`: connects, and waits for that. Returns the id; or nil and a message.
+function M.connect(host, port)
+  local s, problem = open.connect("connect", host, port)
+  if not s then return nil, problem end
+  M.start(s.id)
+  fork(deliver, CONNECT, s.id, 0, s.name)
+  return s.id
+end
+
+-- `bind(descriptor)`: takes over a descriptor of a connected socket, and reads from it. Returns the id; or nil and a
+-- message.
+function M.bind(descriptor)
+  local s, problem = open.bind("bind", descriptor)
+  if not s then return nil, problem end
+  M.start(s.id)
+  return s.id
+end
+
+-- `send(id, data[, size])`, `lsend(id, data[, size])`: write to a socket of any service, without waiting. Return
+-- whether there is such a socket.
+M.send, M.lsend = pool.write, pool.lwrite
+
+-- `close(id)`: closes a socket of any service, after the bytes that were written are sent.
+function M.close(of)
+  check_id("close", of)
+  pool.close_id(of, "close")
+end
+
+-- `shutdown(id)`: closes a socket of any service at once.
+function M.shutdown(of)
+  check_id("shutdown", of)
+  pool.close_id(of, "shutdown")
+end
+
+-- `nodelay(id)`: makes the system send small pieces of a connection of this service at once.
+function M.nodelay(of)
+  check_id("nodelay", of)
+  local s = sockets[of]
+  if s then open.set_nodelay(s) end
+end
+
+-- `udp(host, port)`: opens a datagram socket. Returns its id; or nil and a message.
+function M.udp(host, port)
+  local s, problem
+  s, problem = datagrams.open("udp", host, port, function(data, from) deliver(UDP, s.id, #data, data, from) end)
+  if not s then return nil, problem end
+  s.is_started = true
+  return s.id
+end
+
+-- `udp_connect(id, host, port)`: sets the peer of a datagram socket. Returns true; or nil and a message.
+function M.udp_connect(of, host, port)
+  return datagrams.connect(pool.find("udp_connect", of), host, port)
+end
+
+-- `udp_send(id, address, data)`: sends a datagram. Returns whether there is such a socket.
+function M.udp_send(of, to, data)
+  check_id("udp_send", of)
+  datagrams.unpack("udp_send", 2, to)
+  return pool.send_to(of, to, data)
+end
+
+-- `udp_address(address)`: returns the ip and the port of a datagram's sender.
+function M.udp_address(from)
+  return datagrams.unpack("udp_address", 1, from)
+end
+
+-- `info()`: returns a list that describes all sockets of the process.
+M.info = native.list
+
+return M

@@ -1,0 +1,230 @@
+-- `lio.template`: values, escaping, files, errors and limits. The language of templates is that of the crate minijinja.
+
+local t = require "tests.kit"
+local json = require "lio.json"
+local template = require "lio.template"
+
+-- Writes files into a new folder. Returns its path.
+local function folder(files)
+  local path = t.tmp()
+  for name, content in pairs(files) do
+    local sub = name:match "^(.*)/"
+    if sub then os.execute(("mkdir -p '%s/%s'"):format(path, sub)) end
+    t.write(path .. "/" .. name, content)
+  end
+  return path
+end
+
+-- Renders a template with the name `name`, by default one that is not escaped.
+local function render(source, data, name)
+  return template.new { templates = { [name or "x.txt"] = source } }:render(name or "x.txt", data)
+end
+
+-- Asserts that `f(…)`, called at a line of this file, raises an error with this position and this message.
+local function raises(message, f, ...)
+  local arguments = table.pack(...)
+  return t.raises("^tests/template_test.lua:%d+: " .. message, function()
+    f(table.unpack(arguments, 1, arguments.n))
+  end)
+end
+
+t.test("a page extends a layout, includes other files and repeats parts", function()
+  local views = template.new(folder {
+    ["base.html"] = "<title>{% block title %}none{% endblock %}</title>{% block body %}{% endblock %}"
+      .. "{% include 'parts/foot.html' %}",
+    ["page.html"] = "{% extends 'base.html' %}{% from 'macros.html' import bold %}"
+      .. "{% block title %}{{ title }}{% endblock %}"
+      .. "{% block body %}{% for i in items %}<li>{{ bold(i) }}{% else %}empty{% endfor %}{% endblock %}",
+    ["macros.html"] = "{% macro bold(x) %}<b>{{ x }}</b>{% endmacro %}",
+    ["parts/foot.html"] = "<i>{{ title }}</i>",
+  })
+  t.eq(views:render("page.html", { title = "A & B", items = { "<1>", 2 } }),
+    "<title>A &amp; B</title><li><b>&lt;1&gt;</b><li><b>2</b><i>A &amp; B</i>")
+  t.eq(views:render("page.html", { items = {} }), "<title></title>empty<i></i>")
+end)
+
+t.test("the extension of a name decides whether values are escaped", function()
+  local data = { x = "<&\"'" }
+  for _, name in ipairs { "a.html", "a.HTM", "a.xml", "a.svg", "a.xhtml", "a.html.j2", "a.b/c.html" } do
+    t.eq(render("{{ x }}", data, name), "&lt;&amp;&quot;&#x27;", name)
+  end
+  for _, name in ipairs { "a.txt", "html", "a.html.txt", "a.csv" } do
+    t.eq(render("{{ x }}", data, name), "<&\"'", name)
+  end
+  t.eq(json.decode(render("[{{ x }}]", data, "a.json"))[1], "<&\"'")
+  local plain = template.new { autoescape = false, templates = { ["a.html"] = "{{ x }}" } }
+  t.eq(plain:render("a.html", data), "<&\"'")
+  local escaped = template.new { autoescape = true, templates = { ["a.txt"] = "{{ x }}{{ x|safe }}" } }
+  t.eq(escaped:render("a.txt", data), "&lt;&amp;&quot;&#x27;<&\"'")
+end)
+
+t.test("values are lists and maps by the rules of lio.json", function()
+  local data = {
+    i = 7, f = 7.0, n = 1.5, s = "x", yes = true, no = false, null = json.null, list = { 1, { 2 } },
+    map = { b = 1, a = 2 },    empty = {}, array = json.array {}, big = math.maxinteger,
+  }
+  t.eq(render("{{ i }} {{ f }} {{ n }} {{ s }} {{ big }} {{ i // 2 }}", data), "7 7.0 1.5 x 9223372036854775807 3")
+  t.eq(render("{{ 1 if yes else 2 }}{{ 1 if no else 2 }}{{ null is none }}", data), "12True")
+  t.eq(render("{{ list[1][0] }}{{ list|length }}{% for k in map %}{{ k }}={{ map[k] }};{% endfor %}", data),
+    "22a=2;b=1;")
+  t.eq(render("{{ empty|length }}{% for x in empty %}x{% else %}none{% endfor %}", data), "0none")
+  t.eq(render("{% for x in array %}x{% else %}none{% endfor %}", data), "none")
+  t.eq(render("{{ s }}", { s = "a\xffb" }), "a\u{FFFD}b")
+  t.eq(render "{{ missing }}|{{ missing is defined }}", "|False")
+end)
+
+t.test("values that a template cannot use raise, with the path to them", function()
+  local cycle = {}
+  cycle.c = cycle
+  for message, data in pairs {
+    ["a function at %.a%.b%[2%]"] = { a = { b = { 1, print } } },
+    ["a thread at %.co"] = { co = coroutine.create(print) },
+    ["a userdata at %.file"] = { file = io.stdout },
+    ["a table with both integer and string keys at %.m"] = { m = { 1, x = 2 } },
+    ["a table with a boolean as key at %.m"] = { m = { [true] = 1 } },
+    ["a table with both integer and string keys"] = { 1 },
+    ["a sparse list %(2 integer keys, but no %[2%]%) at %.l"] = { l = { 1, nil, 3 } },
+    ['the key "\\xff", which is not UTF%-8'] = { ["\xff"] = 1 },
+  } do
+    raises("views:render: data: cannot use " .. message .. "$", render, "", data)
+  end
+  t.raises("data: excessive nesting, more than 100 tables %(a cycle%?%) at %.c%.c", render, "", cycle)
+end)
+
+t.test("an error names the file, the line, the problem and the including files", function()
+  local path = folder {
+    ["outer.html"] = "\n{% include 'inner.html' %}",
+    ["inner.html"] = "a\nb\n  {{ x|unknown_filter }}  \n",
+    ["syntax.html"] = "\n\n{{ x + }}\n",
+    ["strict.html"] = "{{ a.b.c }}",
+    ["gone.html"] = "{% extends 'nowhere.html' %}",
+  }
+  local views = template.new(path)
+  local function fails(name, message)
+    local text = raises("views:render: ", views.render, views, name, { a = {} })
+    message = message:gsub("^%./", path .. "/"):gsub(" %./", " " .. path .. "/")
+    t.eq((text:gsub("^[^:]+:%d+: views:render: ", "")), message)
+  end
+  fails("outer.html", "./inner.html:3: unknown filter: filter unknown_filter is unknown, in "
+    .. "'{{ x|unknown_filter }}', called from ./outer.html:2")
+  fails("syntax.html", "./syntax.html:3: syntax error: unexpected end of variable block, in '{{ x + }}'")
+  fails("strict.html", "./strict.html:1: undefined value: `a.b` is undefined, in '{{ a.b.c }}'")
+  fails("nowhere.html", 'template not found: template "nowhere.html" does not exist')
+  local text = t.raises("", views.render, views, "gone.html")
+  t.ok(text:find('gone.html:1: template not found: template "nowhere.html" does not exist', 1, true), text)
+end)
+
+t.test("a file outside the folder is never read", function()
+  local path = folder { ["in/a.html"] = "a", ["secret.txt"] = "secret" }
+  os.execute(("ln -s ../secret.txt '%s/in/link.html'; ln -s a.html '%s/in/inside.html'"):format(path, path))
+  local views = template.new(path .. "/in")
+  for _, name in ipairs { "../secret.txt", "x/../../secret.txt", path .. "/secret.txt", "link.html", "a\0b", "" } do
+    local text = t.raises("", views.render, views, name)
+    t.ok(not text:find("secret\n", 1, true) and text:find "cannot read the template", text)
+    t.raises("", views.render_string, views, "{% include name %}", { name = name })
+  end
+  t.eq(views:render "inside.html", "a")
+end)
+
+t.test("files that are not templates raise", function()
+  local views = template.new(folder { ["bad.txt"] = "\xff", ["d/x"] = "" })
+  t.raises("cannot read the template 'bad.txt': it is not UTF%-8", views.render, views, "bad.txt")
+  t.raises("cannot read the template 'd': it is not a file", views.render, views, "d")
+end)
+
+t.test("a changed file is read again only with reload = true", function()
+  local path = folder { ["a.html"] = "1{% include 'b.html' %}", ["b.html"] = "1" }
+  local kept, reloaded = template.new(path), template.new(path, { reload = true })
+  t.eq({ kept:render "a.html", reloaded:render "a.html" }, { "11", "11" })
+  t.write(path .. "/b.html", "changed")
+  t.eq({ kept:render "a.html", reloaded:render "a.html" }, { "11", "1changed" })
+  os.remove(path .. "/b.html")
+  t.eq(kept:render "a.html", "11")
+  t.raises("tried to include non%-existing template 'b.html'", reloaded.render, reloaded, "a.html")
+  t.write(path .. "/b.html", "{{ broken")
+  t.raises("b.html:1: syntax error", reloaded.render, reloaded, "a.html")
+  t.write(path .. "/b.html", "again")
+  t.eq(reloaded:render "a.html", "1again")
+end)
+
+t.test("a missing template is found as soon as it exists", function()
+  local path = folder {}
+  local views = template.new(path)
+  t.raises("does not exist", views.render, views, "a.html")
+  t.write(path .. "/a.html", "now")
+  t.eq(views:render "a.html", "now")
+end)
+
+t.test("a template without end stops at the limits", function()
+  local sources = {
+    ["loop.txt"] = "{% for a in range(10000) %}{% for b in range(10000) %}x{% endfor %}{% endfor %}",
+    ["self.txt"] = "{% include 'self.txt' %}",
+    ["macro.txt"] = "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+    ["long.txt"] = "{{ 'x' * 100000000000 }}",
+    ["few.txt"] = "{% for a in range(100) %}x{% endfor %}",
+  }
+  local views = template.new { templates = sources }
+  for _, name in ipairs { "loop.txt", "long.txt" } do
+    t.raises(name .. ":1: the template takes too many steps %(option 'fuel' sets the limit%)", views.render, views,
+      name)
+  end
+  for _, name in ipairs { "self.txt", "macro.txt" } do
+    t.raises("recursion limit exceeded", views.render, views, name)
+  end
+  t.eq(#views:render "few.txt", 100)
+  local small = template.new { templates = sources, fuel = 50 }
+  t.raises("the template takes too many steps", small.render, small, "few.txt")
+  local free = template.new { templates = sources, fuel = false, recursion = 500 }
+  t.eq(#free:render "few.txt", 100)
+  t.raises("recursion limit exceeded", free.render, free, "macro.txt")
+end)
+
+t.test("render_string renders a source that may include files, and escapes its values", function()
+  local views = template.new(folder { ["a.html"] = "[{{ x }}]" })
+  t.eq(views:render_string("{{ x }}{% include 'a.html' %}", { x = "<" }), "&lt;[&lt;]")
+  t.eq(views:render_string("{{ x }}", { x = "<" }, "mail.txt"), "<")
+  raises("views:render_string: string.html:2: syntax error", views.render_string, views,
+    "\n{{")
+  t.raises("render_string: mail.txt:1: undefined value", views.render_string, views, "{{ a.b.c }}", {}, "mail.txt")
+end)
+
+t.test("options change globals, undefined variables and whitespace", function()
+  local function with(opts, source, data)
+    opts.templates = { ["x.txt"] = source }
+    local views = template.new(opts)
+    return views:render("x.txt", data)
+  end
+  t.eq(with({ globals = { site = "S", n = 1 } }, "{{ site }}{{ n }}", { n = 2 }), "S2")
+  t.raises("x.txt:1: undefined value", with, { undefined = "strict" }, "{{ a }}")
+  t.eq(with({ undefined = "chainable" }, "{{ a.b.c }}", {}), "")
+  t.eq(with({ trim_blocks = true, lstrip_blocks = true }, "  {% if 1 %}\nx\n  {% endif %}\n"), "x\n")
+  t.eq(with({}, "x\n"), "x")
+  t.eq(with({ keep_trailing_newline = true }, "x\n"), "x\n")
+end)
+
+t.test("wrong arguments raise at the program's line", function()
+  local function refused(message, f, ...)
+    raises(message .. "$", f, ...)
+  end
+  refused("template.new: cannot open the folder '/no/such': No such file or directory.*", template.new, "/no/such")
+  refused("template.new: option 'undefind' is unknown %(did you mean 'undefined'%?%)", template.new, { undefind = 1 })
+  refused("template.new: option 'undefined' must be \"lenient\", \"strict\" or \"chainable\", got \"x\"", template.new,
+    { undefined = "x" })
+  refused("template.new: option 'recursion' must be an integer from 1 to 500, got 501", template.new,
+    { recursion = 501 })
+  refused("template.new: the folder is given twice", template.new, "x", { folder = "y" })
+  refused("template.new: option 'templates' must map names to the sources of templates", template.new,
+    { templates = { "x" } })
+  refused("template.new: a.txt:1: syntax error: .*", template.new, { templates = { ["a.txt"] = "{%" } })
+  refused("template.new: option 'globals': data: cannot use a function at .f", template.new,
+    { globals = { f = print } })
+  refused("bad argument #1 to 'new' %(string expected, got number%)", template.new, 5)
+  local views = template.new()
+  refused("bad argument #1 to 'render' %(string expected, got nil%)", views.render, views)
+  refused("bad argument #2 to 'render' %(table expected, got string%)", views.render, views, "x", "y")
+  refused("views:render: call it with a colon, as in views:render%(…%)", views.render, "x")
+  refused("bad argument #1 to 'render_string' %(string expected, got table%)", views.render_string, views, {})
+  refused("views:render: template not found: .*", views.render, views, "x.html")
+end)
+
+t.finish()
