@@ -51,9 +51,10 @@ end)
 test("a wait for another task does not move the clock", function()
   local began = loop.now()
   loop.fork(function() loop.wakeup("done", 1) end)
-  loop.timeout(10, function() end)
+  local id = loop.timeout(10, function() end)
   t.eq(loop.wait "done", 1)
   t.eq(loop.now(), began)
+  loop.cancel(id)
 end)
 
 -- Advancing ----------------------------------------------------------------------------------------------------
