@@ -30,9 +30,9 @@ local holder_of <const>, next <const>, type <const> = wait_queue.holder_of, next
 local M = {}
 
 -- Fields for other files: `net` (the calls for programs), `selector`, `timers` (a `lio.timer` queue; the value of a
--- timer is an object with a method `expired`), `scheduler` (see net/scheduler.lua), `request_round` (in a service that is
--- attached to an I/O thread: makes the service run a round soon), `round_time` (when the last round
--- received its events, as a time of `lio.now`), and the wait queues `read_queue`, `write_queue` and `end_queue`.
+-- timer is an object with a method `expired`), `scheduler` (see net/scheduler.lua), `request_round` (in a service that
+-- is attached to an I/O thread: makes the service run a round soon), `round_time` (when the last round received its
+-- events, as a time of `lio.now`), and the wait queues `read_queue`, `write_queue` and `end_queue`.
 local Driver = {}
 Driver.__index = Driver
 
