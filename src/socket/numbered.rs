@@ -188,8 +188,8 @@ impl Holder {
             socket.warn_at = WARNING;
             return Taken::Empty { was_warned };
         };
-        while let Some(next) = socket.high.pop_front_if(|next| piece.len() + next.len() <= PIECE) {
-            piece.extend_from_slice(&next);
+        while socket.high.front().is_some_and(|next| piece.len() + next.len() <= PIECE) {
+            piece.extend_from_slice(&socket.high.pop_front().unwrap_or_default());
         }
         socket.in_flight = piece.len();
         Taken::Piece(piece)
