@@ -23,9 +23,10 @@ for name in ([[ lio.serve lio.test lio.check lio.new lio.repl lio.command lio.li
   lio.defer lio.watch_hooks lio.supervisor lio.misuse lio.options lio.debug lio.panics bee.object
   ltask.callbacks ltask.concurrent ltask.coroutines ltask.errors ltask.exclusive_loop ltask.log ltask.log_output
   ltask.main ltask.main_thread ltask.quit_handler ltask.require ltask.root_client ltask.sessions
-  skynet.argument skynet.boot skynet.callbacks skynet.clock skynet.debug skynet.inspect skynet.lifecycle
-  skynet.manager skynet.message skynet.names skynet.packed_message skynet.protocol skynet.registry_service
-  skynet.request skynet.response skynet.select skynet.task skynet.trace skynet.unhandled ]]):gmatch "%S+" do
+  skynet.argument skynet.boot skynet.callbacks skynet.clock skynet.crypt.core skynet.debug skynet.frames skynet.gate
+  skynet.inspect skynet.lifecycle skynet.manager skynet.message skynet.names skynet.packed_message skynet.protocol
+  skynet.redirect skynet.registry_service skynet.request skynet.response skynet.select skynet.sockets skynet.task
+  skynet.trace skynet.unhandled ]]):gmatch "%S+" do
   INTERNAL[name] = true
 end
 
@@ -246,6 +247,11 @@ local function in_services()
       show_all("ltask.Log", ltask.log)
       show_all("ltask.Async", getmetatable(ltask.async()).__index)
       show_all("ltask.Requests", getmetatable(ltask.request()).__index)
+      for name in ("netpack socket socketchannel socketdriver"):gmatch "%a+" do
+        show_all("skynet." .. name, require("skynet." .. name))
+      end
+      local channel = require("skynet.socketchannel").channel { host = "unused" }
+      show_all("skynet.Channel", getmetatable(channel).__index)
     ]],
   }
   t.eq({ err, code }, { "", 0 })

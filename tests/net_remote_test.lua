@@ -48,8 +48,8 @@ local head <const> = ([[
 
 local remote <const> = "local io = ltask.spawn 'lio' local net = require 'lio.net'.remote(io) "
 
--- Runs the body with `net.remote` in a service without a loop. For comparison, runs it with `lio.net` in such a service,
--- and as the script of a service that owns a loop.
+-- Runs the body with `net.remote` in a service without a loop. For comparison, runs it with `lio.net` in such a
+-- service, and as the script of a service that owns a loop.
 local function same(name, body, out)
   kit.test(name .. ", remotely", { main = remote .. head .. body, out = out })
   kit.test(name .. ", on an I/O thread", { main = "local net = require 'lio.net' " .. head .. body, out = out })

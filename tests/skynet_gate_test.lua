@@ -416,7 +416,8 @@ test("a client logs in, enters the game server, and gets its answers again after
     t.eq(lines, {
       "401 Unauthorized", "403 Forbidden", "400 Bad Request", "200 MQ==",
       "404 User Not Found", "401 Unauthorized",
-      "auth\tann\ttrue", "200 OK", "1:ann:hello\t1\t7", "failed\t\t0\t8", "left\tann", "403 Index Expired", "auth\tann\ttrue", "200 OK",
+      "auth\tann\ttrue", "200 OK", "1:ann:hello\t1\t7", "failed\t\t0\t8", "left\tann", "403 Index Expired",
+      "auth\tann\ttrue", "200 OK",
       "1:ann:hello\t1\t7", "3:ann:hello\t1\t7", "false\t",
     })
   end,

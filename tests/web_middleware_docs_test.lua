@@ -1,4 +1,5 @@
 -- The programs of docs/middleware.md serve what the page says. Each program is run as it is, and gets requests.
+-- The programs may use: app
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"

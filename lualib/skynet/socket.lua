@@ -7,6 +7,7 @@
 local datagrams = require "skynet.socket.datagrams"
 local misuse = require "lio.misuse"
 local native = require "skynet.sockets"
+local net = require "lio.net"
 local open = require "skynet.socket.open"
 local pool = require "skynet.socket.pool"
 local task = require "lio.task"
@@ -228,7 +229,7 @@ end
 
 -- `resolve(host)`: returns the list of the addresses of a host; raises if there is none.
 function M.resolve(host)
-  local list, message = require "skynet.socket.network".net.resolve(host)
+  local list, message = net.resolve(host)
   if not list then misuse.raise("resolve: " .. message) end
   return list
 end

@@ -12,6 +12,7 @@ use bytes::{Buf, BytesMut};
 use rustix::io::{pread, retry_on_intr};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
@@ -219,6 +220,10 @@ impl Transport for ServerEnd {
             Interest::End => requested.closed = true,
         }
         Ok(())
+    }
+
+    fn peer_ip(&self) -> io::Result<Option<IpAddr>> {
+        Ok(None)
     }
 
     fn is_registered(&self) -> bool {

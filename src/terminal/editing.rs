@@ -2,7 +2,7 @@
 //!
 //! Invariant: the thread waits at most [`ANSWER_TIME`] for an answer, so a VM that computes does not block the keyboard.
 
-use super::{Answer, Event, Printer};
+use super::event::{Answer, Event, Printer};
 use crate::event::Waker;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;

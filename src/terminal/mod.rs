@@ -8,41 +8,19 @@
 //! | file | topic |
 //! |---|---|
 //! | `editing` | the thread that edits lines |
+//! | `event` | the messages between this thread and the VM |
 
 mod editing;
+mod event;
 
 use crate::event::Waker;
+pub(crate) use event::Event;
+use event::{Answer, Printer};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, OnceLock};
-
-/// A report of the editing thread.
-pub(crate) enum Event {
-    /// The user has entered this text, which may have several lines.
-    Entered(String),
-    /// The user has pressed Ctrl-C at the prompt.
-    Interrupted,
-    /// The user has pressed Ctrl-D on an empty line, or the input has ended.
-    End,
-    /// The terminal cannot be read.
-    Failed(String),
-    /// A question: the completions of this text, which ends at the cursor. [`LineEditor::complete`] answers it.
-    Complete(u64, String),
-    /// A question: whether this text is complete, or continues on another line. [`LineEditor::confirm`] answers it.
-    Check(u64, String),
-}
-
-/// The answer to a question.
-enum Answer {
-    /// Where the completed word begins, in bytes, and the words that can replace it.
-    Completions(usize, Vec<String>),
-    IsComplete(bool),
-}
-
-/// The sender of the printing thread; `None` if the terminal has no printer. Not set before the first prompt.
-type Printer = Arc<OnceLock<Option<Sender<String>>>>;
 
 /// A line editor. Its threads start with the first prompt.
 pub(crate) struct LineEditor {

@@ -11,6 +11,7 @@ const RANKS: &[(&str, u32)] = &[
     ("src/cli/", 12),
     ("src/modules/", 11),
     ("src/http/mod.rs", 10),
+    ("src/http/memory.rs", 10),
     ("src/http/files/", 10),
     ("src/http/memory.rs", 10),
     ("src/http/server/", 9),

@@ -4,7 +4,7 @@
 -- address, as four bytes or as text.
 
 local misuse = require "lio.misuse"
-local net = require "skynet.socket.network".net
+local net = require "lio.net"
 local pool = require "skynet.socket.pool"
 local task = require "lio.task"
 
@@ -40,7 +40,7 @@ local function receive(s)
     if data then
       local address = pack(ip, port)
       if not s.peer or s.peer == address then task.spawn(s.on_datagram, data, address) end
-    elseif s.is_closed or port == "closed" or port == "dead" then
+    elseif s.is_closed or port == "closed" then
       return
     end
   end

@@ -3,7 +3,7 @@
 
 local ltask = require "ltask"
 local misuse = require "lio.misuse"
-local net = require "skynet.socket.network".net
+local net = require "lio.net"
 local pool = require "skynet.socket.pool"
 local task = require "lio.task"
 
@@ -48,7 +48,7 @@ local function accept(listening, f)
     if c then
       local address = M.peer(c)
       task.spawn(f, pool.add("TCP", address, c, { is_stream = true }), address)
-    elseif listening.is_closed or code == "closed" or code == "dead" then
+    elseif listening.is_closed or code == "closed" then
       return
     else
       pool.log("accept of socket %d: %s", listening.id, message)

@@ -9,8 +9,8 @@ local core = require "ltask.core"
 local ltask = require "ltask"
 local misuse = require "lio.misuse"
 local native = require "skynet.sockets"
-local network = require "skynet.socket.network"
 local task = require "lio.task"
+local transfer = require "skynet.socket.transfer"
 
 local native_write <const>, self <const>, send <const> = native.write, ltask.self(), ltask.send
 local type <const>, spawn <const> = type, task.spawn
@@ -119,7 +119,7 @@ M.closing = {}
 
 -- Makes the connection of a socket writable for all services.
 local function open_writer(s)
-  local number = s.c.shared_writer and s.c:shared_writer()
+  local number = s.c:shared_writer()
   if number then s.holder:set_writer(number) end
 end
 
@@ -187,10 +187,10 @@ end
 function M.take(id)
   local owner = native.owner(id)
   if not owner or owner == self then return nil, "there is no such socket" end
-  local ok, how, handle, io = pcall(ltask.call, owner, REQUEST, "take", id)
-  if not ok then return nil, tostring(how) end
-  if not how then return nil, handle end
-  local c = network.receive(id, how, handle, io)
+  local ok, moved, message = pcall(ltask.call, owner, REQUEST, "take", id)
+  if not ok then return nil, tostring(moved) end
+  if not moved then return nil, message end
+  local c = transfer.receive(id)
   local holder = native.adopt(id, self)
   if not holder then
     c:close()
@@ -231,14 +231,14 @@ function request.take(id)
     if s.is_closed then return nil, "the socket was closed" end
   end
   sockets[id] = nil
-  local how, value, io = network.hand_over(s.c, (core.current()), id)
-  if not how then
+  local moved, message = transfer.hand_over(s.c, (core.current()), id)
+  if not moved then
     sockets[id] = s
-    return nil, value
+    return nil, message
   end
   s.is_closed = true
   if s.on_moved then s.on_moved() end
-  return how, value, io
+  return true
 end
 
 ltask.dispatch {

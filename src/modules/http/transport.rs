@@ -173,6 +173,10 @@ impl Transport for AnyTransport {
         forward!(self.arm(interest))
     }
 
+    fn peer_ip(&self) -> io::Result<Option<IpAddr>> {
+        Ok(self.peer()?.as_socket().map(|address| address.ip()))
+    }
+
     #[inline]
     fn is_registered(&self) -> bool {
         forward!(self.is_registered())
