@@ -13,7 +13,6 @@ const RANKS: &[(&str, u32)] = &[
     ("src/http/mod.rs", 10),
     ("src/http/memory.rs", 10),
     ("src/http/files/", 10),
-    ("src/http/memory.rs", 10),
     ("src/http/server/", 9),
     ("src/http/client/", 9),
     ("src/http/router/", 8),
