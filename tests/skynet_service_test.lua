@@ -287,7 +287,7 @@ kit.test("functions are added to the table as they are used, and pairs lists all
   main = [[
     say(rawget(skynet, "fork"), rawget(skynet, "PTYPE_TEXT"))
     say(type(skynet.fork), skynet.PTYPE_TEXT, rawget(skynet, "fork") == skynet.fork)
-    say(skynet.redirect, skynet["start init"], skynet[""], skynet[1])
+    say(skynet.unknown, skynet["start init"], skynet[""], skynet[1])
     function skynet.now() return "my own" end
     local count = 0
     for word, value in pairs(skynet) do

@@ -10,7 +10,7 @@ local netpack = {}
 ---The complete messages that wait for `pop`, and the parts of incomplete ones, of all sockets.
 ---@alias skynet.FrameQueue userdata
 
----The type of an event of `filter`.
+---The kind of an event of `filter`.
 ---@alias skynet.FrameEvent "data"|"more"|"open"|"close"|"error"|"warning"|"init"
 
 ---The `unpack` of a protocol with `id = skynet.PTYPE_SOCKET`: cuts the bytes of connections into messages. The further

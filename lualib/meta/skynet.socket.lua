@@ -7,7 +7,7 @@
 ---@class skynet.socket
 local socket = {}
 
----A socket in the result of `netstat`.
+---An entry of the list that `netstat` returns.
 ---@class skynet.SocketState
 ---@field id integer
 ---@field address string the service that owns the socket, such as `":0000000a"`

@@ -12,7 +12,7 @@ local socketdriver = {}
 ---6: a datagram. 7: the number of KiB that are waiting to be sent.
 ---@alias skynet.SocketEvent 1|2|3|4|5|6|7
 
----A socket in the result of `info`.
+---An entry of the list that `info` returns.
 ---@class skynet.SocketInfo
 ---@field id integer
 ---@field owner integer the service that owns the socket
@@ -25,7 +25,7 @@ local socketdriver = {}
 ---@param data string the first argument of `unpack`
 ---@return skynet.SocketEvent kind
 ---@return integer id the socket
----@return integer number the size of the data, or a value that depends on the type of the event
+---@return integer number the size of the data, or the number of the event: see `skynet.SocketEvent`
 ---@return string data bytes, address or message
 ---@return string? from for a datagram: the address of its sender
 function socketdriver.unpack(data) end
