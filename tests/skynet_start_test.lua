@@ -86,7 +86,7 @@ t.test("an invalid configuration raises before the system boots", function()
     "^skynet%.start: field 'thread' must be an integer from 1 to 256, got 0$",
     "^skynet%.start: field 'luaservice' must be a string, got a table$",
     "^skynet%.start: a field's name is not a string: 1$", "^skynet%.start: field 'args' must be a table, got 1$",
-    "^skynet%.start: preload: .*none%.lua", "^ltask%.start: field 'unknown' is unknown$",
+    "^skynet%.start: preload: .*none%.lua", "^ltask%.start: field 'unknown' is unknown %(known: bootstrap, ",
     "^skynet%.start: the service 'no_such_service' was not found",
     "^false\tprogram%.lua:9: skynet%.start: a table or .* got nil$",
   } do

@@ -13,6 +13,7 @@ local shared_writer = require "lio.shared_writer"
 local resolver = require "lio.resolver"
 local signal = require "lio.signal"
 local socket = require "lio.socket"
+local template = require "lio.template"
 local timer = require "lio.timer"
 
 local M = {}
@@ -84,6 +85,15 @@ M.makers = {
     client:expect(false)
     client:send(REQUEST)
     return client, close
+  end,
+  ["lio.html"] = function() return http.html "<p>text</p>" end,
+  ["lio.http.networks"] = function()
+    local networks = http.networks()
+    networks:add "10.0.0.0/8"
+    return networks
+  end,
+  ["lio.template.views"] = function()
+    return template.new({ templates = { text = "{{ 1 }} {{ a }}" }, globals = { a = { "b" } } }).core
   end,
   ["lio.http.server"] = function() return reentry.server(http.routes(), REQUEST) end,
   ["lio.http.multipart"] = function()
