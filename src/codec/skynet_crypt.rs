@@ -149,7 +149,7 @@ pub(crate) fn des_decode(key: Eight, text: &[u8], padding: Padding) -> Option<Ve
         Padding::Iso7816 => bytes.iter().rposition(|&byte| byte != 0).filter(|&at| at >= last && bytes[at] == PAD)?,
         Padding::Pkcs7 => {
             let count = usize::from(bytes[bytes.len() - 1]);
-            let size = bytes.len() - count.clamp(1, BLOCK);
+            let size = (1..=BLOCK).contains(&count).then_some(bytes.len() - count.min(BLOCK))?;
             bytes[size..].iter().all(|&byte| usize::from(byte) == count).then_some(size)?
         }
     };
