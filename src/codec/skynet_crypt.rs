@@ -239,10 +239,7 @@ mod tests {
         let (to_a, to_b) = (exchange(b).unwrap(), exchange(a).unwrap());
         assert_eq!(secret(to_a, a), secret(to_b, b));
         assert_eq!(exchange(1_u64.to_le_bytes()), Some(5_u64.to_le_bytes()));
-        assert_eq!(
-            exchange(28_u64.to_le_bytes()),
-            Some(u64::to_le_bytes((5_u128.pow(28) % u128::from(PRIME)) as u64))
-        );
+        assert_eq!(exchange(28_u64.to_le_bytes()), Some(u64::to_le_bytes((5_u128.pow(28) % u128::from(PRIME)) as u64)));
         assert_eq!(exchange([0; 8]), None);
         assert_eq!(secret([0; 8], a), None);
     }
