@@ -36,7 +36,7 @@ local head <const> = ([[
   local function threads()
     local names = {}
     local list <close> = assert(io.popen("cat /proc/" .. tostring(io.open "/proc/self/stat":read "n")
-      .. "/task/*/comm"))
+      .. "/task/*/comm 2>/dev/null"))
     for name in list:lines() do if name:find "^lio%-io" then names[#names + 1] = name end end
     table.sort(names)
     return table.concat(names, " ")
