@@ -16,8 +16,8 @@ end
 -- list of the values.
 function M.parse_query(query)
   local values = {}
-  for name, value in query:gmatch "([^&=]*)=([^&]*)" do
-    name, value = decode((name:gsub("+", " "))), decode((value:gsub("+", " ")))
+  for encoded_name, encoded_value in query:gmatch "([^&=]*)=([^&]*)" do
+    local name, value = decode((encoded_name:gsub("+", " "))), decode((encoded_value:gsub("+", " ")))
     local known = values[name]
     if known == nil then
       values[name] = value

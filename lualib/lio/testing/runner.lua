@@ -35,7 +35,7 @@ function M.clean(text)
     -- Below a function of this file are the functions that run the test.
     is_below = is_frame and (is_below or line:find("lio/testing/runner.lua:", 1, true) ~= nil)
     local is_own = line:find("lio/testing/", 1, true) or line:find("lio/testing.lua:", 1, true)
-      or line:find("[C]: in function 'error'", 1, true) or line:find("[C]: in function 'xpcall'", 1, true)
+      or line:find "%[C%]: in %a+ 'error'" or line:find "%[C%]: in %a+ 'xpcall'" -- Lua 5.5: "in global"
     if not (is_frame and (is_below or is_own)) then lines[#lines + 1] = line end
   end
   return (table.concat(lines, "\n"):gsub("\nstack traceback:$", ""))
