@@ -355,8 +355,8 @@ for name in ([[
   net.new net.step net.use timer.pause timer.resume timer.advance timer.real
   loop.attach loop.describe thread.describe lio.waker loop.own ]]):gmatch "%S+" do
   -- options_test tests `net.new`, and `net.use`, which replaces the functions of the module in this VM. selector_wait
-  -- tests `lio.waker`. Only the service library calls `loop.own`. testing_clock tests the paused clock, which would stop
-  -- the timers of this VM.
+  -- tests `lio.waker`. Only the service library calls `loop.own`. testing_clock tests the paused clock, which would
+  -- stop the timers of this VM.
   DRIVERS[name] = true
 end
 
