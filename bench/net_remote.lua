@@ -1,15 +1,18 @@
--- Measures the cost of `net.remote`: an echo of 64 bytes in a service on another worker, compared with an echo in the
--- service that owns the loop. `lio bench/net_remote.lua [seconds=2] [rounds=3]`; LIO names the executable to measure.
--- Both services run in one server process. A client process uses one of them at a time, in alternating rounds. The CPU
--- time includes all threads of the server. The run takes a few seconds longer than 4 * rounds * seconds.
+-- Compares three ways in which a service can use sockets, with an echo of 64 bytes: the service that owns a loop, an
+-- ordinary service whose sockets an I/O thread watches, and a service that uses another's loop through `net.remote`.
+--   lio bench/net_remote.lua [seconds=2] [rounds=3]
+-- LIO names the executable to measure. The three services run in one server process. A client process uses one of them
+-- at a time, in turns. The CPU time includes all threads of the server. A ratio is the median of the ratios to the
+-- service with the loop within each round. The run takes a few seconds longer than 9 * rounds * seconds.
 
 local SIZE <const> = 64
-local CONNECTIONS <const> = { 1, 16 }
+local CONNECTIONS <const> = { 1, 16, 64 }
+local WAYS <const> = { "own loop", "I/O thread", "net.remote" }
 local options = { seconds = 2, rounds = 3 }
 
 local role = ...
 
--- The echo server. `net` is `lio.net` or `net.remote`.
+-- The echo server. `net` is `lio.net`, or what `net.remote` returns.
 local ECHO <const> = [[
   local net, size = ...
   local listener = assert(net.listen("127.0.0.1", 0))
@@ -21,22 +24,28 @@ local ECHO <const> = [[
   return select(2, listener:address())
 ]]
 
+-- An ordinary service with the echo server. `io` is the service whose loop it uses; if it is nil, an I/O thread watches
+-- its sockets.
+local SERVICE <const> = ([[
+  local io, size = ...
+  local S = {}
+  function S.port()
+    local net = io and require "lio.net.remote"(io) or require "lio.net"
+    return load(%q)(net, size)
+  end
+  return S
+]]):format(ECHO)
+
 local function serve()
   local ltask, loop = require "ltask", require "lio.loop"
-  local far = ltask.spawn_service {
-    name = "far",
-    source = ([[
-      local ltask = require "ltask"
-      local io, size = ...
-      local S = {}
-      function S.port() return load(%q)(require "lio.net.remote"(io), size) end
-      return S
-    ]]):format(ECHO),
-    args = { ltask.self(), SIZE },
-  }
+  local function echo_service(name, io)
+    local address = ltask.spawn_service { name = name, source = SERVICE, args = table.pack(io, SIZE) }
+    return (ltask.call(address, "port"))
+  end
+  local watched, far = echo_service("watched"), echo_service("far", ltask.self())
   loop.run(function()
     local near = load(ECHO)(require "lio.net", SIZE)
-    print(near, (ltask.call(far, "port")))
+    print(near, watched, far)
     io.stdout:flush()
     while true do loop.sleep(3600) end
   end)
@@ -85,23 +94,27 @@ local function one_round(pid, port, connections)
   }
 end
 
-local function median(list, field)
-  table.sort(list, function(a, b) return a[field] < b[field] end)
-  return list[(#list + 1) // 2][field]
+local function median(values)
+  table.sort(values)
+  return values[(#values + 1) // 2]
 end
 
 local server <close> = assert(io.popen(("%s --service %s server & echo $!; wait"):format(measure.lio, script)))
 local pid = assert(tonumber(server:read "l"))
-local near, far = server:read("l"):match "(%d+)%s+(%d+)"
-print "connections\twhere\tround trips/s\tus CPU each"
+local ports = table.pack(server:read("l"):match "(%d+)%s+(%d+)%s+(%d+)")
+print "connections\tway\tround trips/s\tus CPU each\tratio of CPU"
 for _, connections in ipairs(CONNECTIONS) do
-  local rows = { ["lio.net"] = {}, ["net.remote"] = {} }
-  for _ = 1, options.rounds do
-    table.insert(rows["lio.net"], one_round(pid, near, connections))
-    table.insert(rows["net.remote"], one_round(pid, far, connections))
+  local rates, costs, ratios = { {}, {}, {} }, { {}, {}, {} }, { {}, {}, {} }
+  for round = 1, options.rounds do
+    for way, port in ipairs(ports) do
+      local result = one_round(pid, port, connections)
+      rates[way][round], costs[way][round] = result.rate, result.cpu
+      ratios[way][round] = result.cpu / costs[1][round]
+    end
   end
-  for _, name in ipairs { "lio.net", "net.remote" } do
-    print(("%d\t%s\t%.0f\t%.1f"):format(connections, name, median(rows[name], "rate"), median(rows[name], "cpu")))
+  for way, name in ipairs(WAYS) do
+    print(("%d\t%s\t%.0f\t%.1f\t%.2f"):format(connections, name, median(rates[way]), median(costs[way]),
+      median(ratios[way])))
   end
 end
 measure.stop(pid)

@@ -154,6 +154,41 @@ kit.test("a handler may wait for a connection while the service answers other re
   out = { "3", "to the handler" },
 })
 
+-- Regression: only a service that had loaded `ltask` was attached to the I/O thread; the client waited for ever.
+service("a service that has not loaded ltask uses the calls, in each way to reach them", ([[
+  for _, way in ipairs { "require 'lio.net'", "require 'lio.loop'.net" } do
+    local server = ltask.spawn_service { name = "server", source = ([=[
+      local S = {}
+      function S.port()
+        local net = %s
+        local listener = assert(net.listen("127.0.0.1", 0))
+        net.serve(listener, function(c)
+          for line in function() return c:recv "line" end do c:send(line:upper(), "\n") end
+        end)
+        return (select(2, listener:address()))
+      end
+      return S
+    ]=]):format(way) }
+    -- A loop of another process connects, so only the server's own I/O thread can wake the server.
+    local script = ([=[
+      local loop, net = require "lio.loop", require "lio.net"
+      loop.run(function()
+        local c = assert(net.connect("127.0.0.1", %d, { timeout = 10 }))
+        c:timeout(10)
+        c:send "hello\n"
+        io.write(tostring(c:recv "line"), "\n")
+      end)
+    ]=]):format(ltask.call(server, "port"))
+    local name = os.tmpname()
+    local file <close> = assert(io.open(name, "w"))
+    file:write(script)
+    file:close()
+    local answer <close> = assert(io.popen(HOST .. " " .. name))
+    say(answer:read "l")
+    os.remove(name)
+  end
+]]):gsub("HOST", function() return ("%q"):format(kit.host()) end), { "HELLO", "HELLO" })
+
 service("a flood of messages does not delay I/O, and a flood of I/O does not delay messages", [[
   local a, b = pair()
   local messages, bytes, over = 0, 0, false

@@ -110,8 +110,8 @@ M.net = driver.net
 
 local step <const> = driver.net.step
 
-local unguard <const> = owner.guard(M.net)
 services.install(M, driver)
+local unguard <const> = owner.guard(M.net)
 
 -- `loop.describe(token)` returns a description of the wait on a token, for `lio.tasks`; nil if the token does not
 -- belong to this loop.

@@ -42,11 +42,12 @@ function M.take(call)
 end
 
 -- `guard(net)`: in a service, adds `check` to the calls of `net` that wait or let other code wait. Returns a function
--- that removes these checks, for a service that owns the loop.
+-- that removes these checks, for a service that owns the loop. Called after loop/service.lua has set its fields: a
+-- service of lio's scheduler need not have loaded `ltask`.
 function M.guard(net)
   local unchecked = {}
   local ltask = package.loaded.ltask
-  if ltask and ltask.call then
+  if M.attach or ltask and ltask.call then
     for name in ("listen accept connect udp resolve serve wrap on_transfer"):gmatch "[%a_]+" do
       local f = net[name]
       unchecked[name] = f
