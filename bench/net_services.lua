@@ -1,7 +1,7 @@
 -- Measures many connections that many services hold: a gate accepts them and transfers each to one of the services,
 -- which echo 64 bytes. Compared with one service that owns a loop and holds all connections.
 --   lio bench/net_services.lua [services=1000] [connections=10000] [seconds=3] [rounds=3]
--- LIO names the executable to measure. Each way has a server process of its own, and one client process drives both in
+-- LIO names the executable to measure. Each way has its own server process, and one client process drives both in
 -- turns. During a turn, 64 round trips are under way at a time, each on the next connection. The CPU time includes all
 -- threads of the server. Needs a limit of descriptors (`ulimit -n`) of about connections + 4 * services.
 
@@ -65,16 +65,15 @@ local function serve_with_services(count)
   while true do loop.sleep(3600) end
 end
 
--- The client: opens the connections to both servers, and then drives the server whose number each line of its input has.
+-- The client: opens the connections to both servers, and then drives the server whose number it reads.
 local function drive(count, seconds, ...)
   local loop, net = require "lio.loop", require "lio.net"
   local data <const> = ("x"):rep(SIZE)
 
   local function open(port)
     local list, started = {}, 0
-    local tasks = {}
-    for i = 1, IN_FLIGHT do
-      tasks[i] = loop.fork(function()
+    for _ = 1, IN_FLIGHT do
+      loop.fork(function()
         while started < count do
           started = started + 1
           local c = assert(net.connect("127.0.0.1", port, { timeout = 30 }))
@@ -143,7 +142,8 @@ local function start(words)
   local pipe_in = os.tmpname()
   os.remove(pipe_in)
   assert(os.execute("mkfifo " .. pipe_in))
-  local output = assert(io.popen(("timeout -k 1 %d %s %s < %s & echo $!; wait"):format(limit, measure.lio, words, pipe_in)))
+  local command = ("timeout -k 1 %d %s %s < %s & echo $!; wait"):format(limit, measure.lio, words, pipe_in)
+  local output = assert(io.popen(command))
   local input = assert(io.open(pipe_in, "w"))
   os.remove(pipe_in)
   local shell = tonumber(output:read "l")
@@ -196,7 +196,8 @@ for _ = 1, options.rounds do
 end
 
 print(("%d connections"):format(options.connections))
-print "way\tMiB empty\tMiB with lio.net\tMiB with connections\tKiB a connection\tround trips/s\tus CPU each\tus p50\tus p99\tus max"
+print("way\tMiB empty\tMiB with lio.net\tMiB with connections\tKiB a connection\tround trips/s\tus CPU each\tus p50\t"
+  .. "us p99\tus max")
 for way, server in ipairs(servers) do
   local memory = server.memory
   print(("%s\t%.1f\t%.1f\t%.1f\t%.2f\t%.0f\t%.1f\t%.0f\t%.0f\t%.0f"):format(NAMES[way], memory[1] / 1024,

@@ -39,6 +39,29 @@ for _, name in ipairs { "INT", "TERM" } do
   end)
 end
 
+-- Regression: `run` raised an error, although a signal would have run the hook.
+t.test("a task waits for a signal if there is a stop hook", function()
+  local c <close> = child [[
+    local loop = require "lio.loop"
+    io.stdout:setvbuf "no"
+    loop.run(function()
+      local woken
+      loop.on_stop(function()
+        loop.wakeup "stop"
+        while not woken do loop.sleep(0.001) end
+      end)
+      loop.fork(print, "waiting")
+      loop.wait "stop"
+      print "woken"
+      woken = true
+    end)
+  ]]
+  c:expect "^waiting$"
+  c:kill "TERM"
+  c:expect "^woken$"
+  t.eq(c:close(), 0)
+end)
+
 t.test("a second signal ends the loop at once", function()
   local c <close> = child("GRACE_NEEDED = 30\n" .. server .. [[
     loop.on_stop(function()

@@ -154,7 +154,7 @@ kit.test("a handler may wait for a connection while the service answers other re
   out = { "3", "to the handler" },
 })
 
--- Regression: only a service that had loaded `ltask` was attached to the I/O thread; the client waited for ever.
+-- Regression: only a service that had loaded `ltask` was attached to the I/O thread; the client waited forever.
 service("a service that has not loaded ltask uses the calls, in each way to reach them", ([[
   for _, way in ipairs { "require 'lio.net'", "require 'lio.loop'.net" } do
     local server = ltask.spawn_service { name = "server", source = ([=[
@@ -488,6 +488,49 @@ service("loop.run waits for the tasks that it has started", [[
   ]==] }
   say(ltask.call(owner, "run"), ltask.call(owner, "run"))
 ]], { "3\t3" })
+
+-- Timers and failures ---------------------------------------------------------------------------------
+
+-- Regression: each short sleep beside a long one left a timer of the scheduler until the long sleep was due.
+service("the timers of the loop use one timer of the scheduler", [[
+  loop.fork(function() loop.sleep(60) end)
+  for _ = 1, 50 do loop.sleep(0) end
+  for i = 1, 50 do loop.timeout(100 - i, function() end) end
+  say((select(2, require "ltask.core".pending())))
+]], { "1" })
+
+-- Regression: `plan_next` did not run after the error, so the service slept until a message came.
+service("an error in a round loses no timer", [[
+  local timers = require "lio.loop.timers"
+  local fork, fails = require "lio.task".fork, true
+  local fired
+  require "lio.task".fork = function(f)
+    if f and fails then fails = false error "the round fails" end
+    return fork(f)
+  end
+  loop.timeout(0.01, function() end)
+  loop.timeout(0.05, function() fired = true ltask.wakeup "fired" end)
+  ltask.wait "fired"
+  say(fired, fails, timers.pending)
+]], function(out) t.eq(kit.lines(out), { "true\tfalse\t0" }) end, { err = "the round fails" })
+
+service("without descriptors the first call raises, and a later call attaches the service", [[
+  local held = {}
+  for i = 1, 1e6 do
+    held[i] = io.open "/dev/null"
+    if not held[i] then break end
+  end
+  local ok, message = pcall(function() loop.sleep(0) end)
+  for _, file in pairs(held) do file:close() end
+  say(ok, message:match ": (.*)$")
+  say(pcall(loop.sleep, 0))
+]], { "false\tloop.sleep: cannot start an I/O thread: Too many open files (os error 24)", "true" })
+
+service("virtual time is refused", [[
+  local ok, message = pcall(function() return require "lio.testing".clock() end)
+  say(ok, message:match ": (.*)$")
+  say(pcall(loop.sleep, 0))
+]], { "false\ttesting.clock: this service owns no loop", "true" })
 
 -- Transfers -------------------------------------------------------------------------------------------
 

@@ -177,9 +177,9 @@ function driver.has_io()
   return selector:count() > signals.watcher_count or driver:is_expecting()
 end
 
--- Returns whether nothing can wake a task.
+-- Returns whether nothing can wake a task. A signal can wake a task through a stop hook.
 local function is_stuck()
-  return not driver.has_io() and not signals:has_handlers() and timers.queue:next() == nil
+  return not driver.has_io() and not signals:has_handlers() and timers.queue:next() == nil and next(stop_hooks) == nil
 end
 
 local function deadlock_message()

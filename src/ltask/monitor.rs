@@ -69,6 +69,14 @@ impl Monitor {
         id
     }
 
+    /// Like [`Monitor::add_timer`], but also cancels the timer `previous` of the service, if it has not expired.
+    pub(crate) fn move_timer(&self, service: ServiceId, previous: Option<u64>, session: i64, deadline: u64) -> u64 {
+        if let Some(previous) = previous {
+            self.timers.cancel(service, previous);
+        }
+        self.add_timer(service, session, deadline)
+    }
+
     /// Whether there are more spare workers than long slices. If so, the calling spare worker must end.
     pub(super) fn has_surplus_spares(&self) -> bool {
         self.spare_workers.load(Ordering::SeqCst) > self.long_slices.load(Ordering::SeqCst)

@@ -22,6 +22,8 @@ pub(crate) struct ServiceIo {
     is_armed: bool,
     /// Whether the next slice must run a round, even if the selector is armed and has recorded no events.
     is_requested: bool,
+    /// Whether the error of a failed [`ServiceIo::arm`] has been returned.
+    has_failed: bool,
 }
 
 impl ServiceIo {
@@ -34,7 +36,7 @@ impl ServiceIo {
         service: ServiceId, watcher: Arc<Watcher>, selector: VmOwned<Rc<Selector>>,
     ) -> io::Result<ServiceIo> {
         watcher.add(selector.descriptor(), service)?;
-        Ok(ServiceIo { service, watcher, selector, is_armed: true, is_requested: true })
+        Ok(ServiceIo { service, watcher, selector, is_armed: true, is_requested: true, has_failed: false })
     }
 
     /// Requests a round before the service sleeps.
@@ -60,12 +62,15 @@ impl ServiceIo {
         self.is_requested = false;
     }
 
-    /// Called after a round in which no task became ready.
-    pub(crate) fn arm(&mut self) {
-        if !self.is_armed {
-            // If the system refuses, the selector stays unarmed, so the next slice polls it again.
-            self.is_armed = self.watcher.arm(self.selector.descriptor(), self.service).is_ok();
+    /// Called after a round in which no task became ready. If the system refuses, the selector stays unarmed, so the
+    /// service polls it in slice after slice; the first error is returned.
+    pub(crate) fn arm(&mut self) -> Option<io::Error> {
+        if self.is_armed {
+            return None;
         }
+        let result = self.watcher.arm(self.selector.descriptor(), self.service);
+        self.is_armed = result.is_ok();
+        result.err().filter(|_| !std::mem::replace(&mut self.has_failed, true))
     }
 }
 

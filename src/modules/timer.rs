@@ -18,8 +18,8 @@ pub(crate) struct Timers {
 struct Alarm {
     /// The time for which the service will be woken, in nanoseconds of the monotonic clock.
     planned: u64,
-    /// Makes the system wake the service at a time.
-    plan: Box<dyn Fn(u64)>,
+    /// Makes the system wake the service at a time, instead of at the time of the previous call.
+    plan: Box<dyn FnMut(u64)>,
 }
 
 impl Timers {
@@ -41,8 +41,8 @@ impl Timers {
         exists
     }
 
-    /// From now on, `plan` is called with the time at which the owner must be woken.
-    pub(crate) fn set_alarm(&mut self, plan: Box<dyn Fn(u64)>) {
+    /// From now on, `plan` is called with the time at which the owner must be woken, instead of at the time before.
+    pub(crate) fn set_alarm(&mut self, plan: Box<dyn FnMut(u64)>) {
         self.alarm = Some(Alarm { planned: u64::MAX, plan });
         self.plan_next();
     }

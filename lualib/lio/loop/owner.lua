@@ -10,8 +10,8 @@ local M = {
   is_service = false, -- a service runs the loop
 }
 
--- Further fields, which loop/service.lua sets in a service of lio's scheduler: `attach()`, `take_loop(call)`,
--- `after_run()`.
+-- Further fields, which loop/service.lua sets in a service of lio's scheduler: `attach(call)`,
+-- `take_loop(call)`, `after_run()`.
 
 -- Maps a call to the alternative that its error message suggests, besides running the code in another service.
 local INSTEAD <const> = {
@@ -26,7 +26,7 @@ end
 -- if it is a service of another scheduler. `call:format(…)` is the name of the call for the message.
 function M.check(call, ...)
   if M.is_running or M.is_service then return end
-  if M.attach then return M.attach() end
+  if M.attach then return M.attach(call:format(...)) end
   local ltask = package.loaded.ltask
   if not (ltask and ltask.call) then return end
   call = call:format(...)

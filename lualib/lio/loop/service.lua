@@ -22,6 +22,21 @@ local function receive_transfers(driver, core, is_receiving)
   end or nil
 end
 
+-- `rounds(driver, core)` returns the function that runs a round. If a round raises, a later round does the rest, and
+-- the timers are planned nevertheless.
+local function rounds(driver, core)
+  local round_end <const> = setmetatable({}, {
+    __close = function(_, problem)
+      if problem ~= nil then core.request_round() end
+      timers.queue:plan_next()
+    end,
+  })
+  return function()
+    local _ <close> = round_end
+    driver.net.step(0)
+  end
+end
+
 -- `install(loop, driver)`: sets the functions of loop/owner.lua, if this VM is a service of lio's scheduler.
 function M.install(loop, driver)
   local core <const> = package.loaded["ltask.core"]
@@ -30,10 +45,7 @@ function M.install(loop, driver)
   if not (ltask and ltask.call) then return end
   local is_attached = false
 
-  local function run_round()
-    driver.net.step(0)
-    timers.queue:plan_next()
-  end
+  local run_round <const> = rounds(driver, core)
 
   local function prepare()
     timers.on_pending = core.add_timeouts
@@ -43,9 +55,11 @@ function M.install(loop, driver)
   end
 
   -- Attaches the service to an I/O thread. Called when nothing runs the loop. If the operating system supports no I/O
-  -- threads, the service becomes the owner of a loop.
-  function owner.attach()
-    is_attached = core.attach_io(driver.selector, timers.queue, run_round)
+  -- threads, the service becomes the owner of a loop. `call` is the name of the call for messages.
+  function owner.attach(call)
+    local ok, attached = pcall(core.attach_io, driver.selector, timers.queue, run_round)
+    if not ok then misuse.raise(call .. ": " .. attached) end
+    is_attached = attached
     prepare()
     if is_attached then driver.request_round = core.request_round else owner.take_loop "lio.loop" end
   end

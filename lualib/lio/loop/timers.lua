@@ -30,8 +30,8 @@ function M.timer_handler(driver)
       task.wakeup(value, FIRED)
     elseif type(value) == "function" then
       timeouts[id] = nil
-      task.fork(value)
       add_pending(-1)
+      task.fork(value)
     else
       driver:fire(value)
     end

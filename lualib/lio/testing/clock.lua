@@ -7,6 +7,7 @@ local drivers = require "lio.net.driver"
 local lio = require "lio"
 local loop = require "lio.loop"
 local misuse = require "lio.misuse"
+local owner = require "lio.loop.owner"
 local runner = require "lio.testing.runner"
 local timer = require "lio.timer"
 
@@ -96,6 +97,7 @@ end
 -- `pause()` implements `testing.clock`.
 function M.pause()
   if clock then misuse.raise "testing.clock: the clock is already paused" end
+  owner.check "testing.clock"
   if driver.request_round then misuse.raise "testing.clock: this service owns no loop" end
   clock = setmetatable({}, Clock)
   timer.pause()

@@ -213,10 +213,13 @@ fn begin_round(call: &mut Call<'_>, tasks: &Rc<Tasks>, runner: u32) -> Result<Lo
 fn end_round(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     call.drop_to(0);
     let tasks = library_tasks(call, "loop")?;
+    let service = service(call)?;
     if !tasks.has_ready()
-        && let Some(io) = &mut service(call)?.library.io
+        && let Some(io) = &mut service.library.io
+        && let Some(error) = io.arm()
     {
-        io.arm();
+        let text = format!("the I/O thread cannot watch this service, which polls its connections instead: {error}");
+        service.system().log_text(service.id, &text);
     }
     run_ready(call, &tasks)?;
     end_polled_batch(call, &tasks, outcome.kept)

@@ -30,17 +30,18 @@ fn attach_io(call: &mut Call<'_>) -> Result<bool, Fault> {
         return Err(Fault::message("attach_io: this service is already attached"));
     }
     let (id, system) = (service.id, service.system().clone());
+    // The steps that can fail come first.
+    call.create(Register(&ROUND, Argument(3)))?;
     let watcher = match watcher_of(&system, id) {
         Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(false),
         watcher => watcher.map_err(failed)?,
     };
-    service.library.io = Some(Box::new(ServiceIo::new(id, watcher, selector).map_err(failed)?));
+    let io = Box::new(ServiceIo::new(id, watcher, selector).map_err(failed)?);
+    self::service(call)?.library.io = Some(io);
     let monitor: Arc<_> = system.monitor.clone();
-    let plan = move |due| {
-        monitor.add_timer(id, IO_TIMER, due);
-    };
+    let mut planned = None;
+    let plan = move |due| planned = Some(monitor.move_timer(id, planned, IO_TIMER, due));
     call.object_mut::<Timers>(2)?.set_alarm(Box::new(plan));
-    call.create(Register(&ROUND, Argument(3)))?;
     Ok(true)
 }
 
