@@ -4,7 +4,7 @@
 
 ---Connections, listeners, datagram sockets, and servers.
 
----A connection. `<close>` and the collector close it.
+---A connection. `<close>` closes it. The collector does not, as long as the loop exists.
 ---@class lio.Connection
 local Connection = {}
 
