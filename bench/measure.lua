@@ -35,6 +35,35 @@ function M.stop(pid)
   os.execute("kill " .. pid)
 end
 
+-- A program that runs beside the measuring script: `pid`, `read()`, which returns a line of its output and raises when
+-- it has ended, and `write(line)`.
+local Process = {}
+Process.__index = Process
+
+function Process:read()
+  return self.output:read "l" or error("a process has ended: " .. self.command, 0)
+end
+
+function Process:write(line)
+  self.input:write(line, "\n")
+  self.input:flush()
+end
+
+-- Starts a program, for at most `seconds`.
+function M.start(command, seconds)
+  local fifo = os.tmpname()
+  os.remove(fifo)
+  assert(os.execute("mkfifo " .. fifo))
+  local output = assert(io.popen(("timeout -k 1 %d %s < %s & echo $!; wait"):format(seconds, command, fifo)))
+  local input = assert(io.open(fifo, "w"))
+  os.remove(fifo)
+  local timeout = tonumber(output:read "l")
+  local children = ("cat /proc/%d/task/%d/children"):format(timeout, timeout)
+  local pid
+  repeat pid = tonumber((M.capture(children):match "%d+")) until pid
+  return setmetatable({ pid = pid, command = command, input = input, output = output }, Process)
+end
+
 -- Returns the user and system seconds of CPU that a process has used.
 function M.cpu(pid)
   local file = assert(io.open("/proc/" .. pid .. "/stat"))
@@ -53,12 +82,17 @@ function M.resident(pid)
   end
 end
 
+-- Returns the median of a list, which is sorted.
+function M.median_of(values)
+  table.sort(values)
+  return values[(#values + 1) // 2]
+end
+
 -- Returns the median of the field `field` in a list of rows.
 function M.median(rows, field)
   local values = {}
   for _, row in ipairs(rows) do values[#values + 1] = row[field] end
-  table.sort(values)
-  return values[(#values + 1) // 2]
+  return M.median_of(values)
 end
 
 return M

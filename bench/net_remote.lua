@@ -94,10 +94,7 @@ local function one_round(pid, port, connections)
   }
 end
 
-local function median(values)
-  table.sort(values)
-  return values[(#values + 1) // 2]
-end
+local median <const> = measure.median_of
 
 local server <close> = assert(io.popen(("%s --service %s server & echo $!; wait"):format(measure.lio, script)))
 local pid = assert(tonumber(server:read "l"))

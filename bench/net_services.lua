@@ -137,55 +137,32 @@ arguments.read({ ... }, options, {})
 local script = measure.quote(arg[0])
 local limit = options.rounds * options.seconds * 2 + 120
 
--- Starts a process with two pipes. Returns its process id, a function that reads a line, and one that writes a line.
-local function start(words)
-  local pipe_in = os.tmpname()
-  os.remove(pipe_in)
-  assert(os.execute("mkfifo " .. pipe_in))
-  local command = ("timeout -k 1 %d %s %s < %s & echo $!; wait"):format(limit, measure.lio, words, pipe_in)
-  local output = assert(io.popen(command))
-  local input = assert(io.open(pipe_in, "w"))
-  os.remove(pipe_in)
-  local shell = tonumber(output:read "l")
-  -- timeout(1) runs the server as its child.
-  local pid
-  repeat pid = tonumber((measure.capture(("cat /proc/%d/task/%d/children"):format(shell, shell)):match "%d+")) until pid
-  local function read() return assert(output:read "l", "a process has ended: " .. words) end
-  local function write(line)
-    input:write(line, "\n")
-    input:flush()
-  end
-  return pid, read, write
-end
-
-local function median(values)
-  table.sort(values)
-  return values[(#values + 1) // 2]
-end
+local median <const> = measure.median_of
 
 local NAMES <const> = { "one service, own loop", ("%d services"):format(options.services) }
 local servers = {}
 for way, words in ipairs { "alone", "services " .. options.services } do
-  local pid, read, write = start(("--service %s %s"):format(script, words))
-  assert(read() == "empty")
+  local process = measure.start(("%s --service %s %s"):format(measure.lio, script, words), limit)
+  local pid = process.pid
+  assert(process:read() == "empty")
   local memory = { measure.resident(pid) }
-  write ""
-  local port = read():match "^ready\t(%d+)"
+  process:write ""
+  local port = process:read():match "^ready\t(%d+)"
   memory[2] = measure.resident(pid)
   servers[way] = { pid = pid, port = port, memory = memory, rate = {}, cpu = {}, p50 = {}, p99 = {}, max = {} }
 end
-local client, read, write = start(("%s client %d %d %s %s"):format(script, options.connections, options.seconds,
-  servers[1].port, servers[2].port))
+local client = measure.start(("%s %s client %d %s %s %s"):format(measure.lio, script, options.connections,
+  options.seconds, servers[1].port, servers[2].port), limit)
 for way, server in ipairs(servers) do
-  assert(read() == "open")
+  assert(client:read() == "open")
   server.memory[3] = measure.resident(server.pid)
-  write(way)
+  client:write(way)
 end
 for _ = 1, options.rounds do
   for way, server in ipairs(servers) do
     local user, system = measure.cpu(server.pid)
-    write(way)
-    local count, p50, p99, max = read():match "(%S+)\t(%S+)\t(%S+)\t(%S+)"
+    client:write(way)
+    local count, p50, p99, max = client:read():match "(%S+)\t(%S+)\t(%S+)\t(%S+)"
     local user_after, system_after = measure.cpu(server.pid)
     table.insert(server.rate, count / options.seconds)
     table.insert(server.cpu, (user_after + system_after - user - system) / count * 1e6)
@@ -204,5 +181,5 @@ for way, server in ipairs(servers) do
     memory[2] / 1024, memory[3] / 1024, (memory[3] - memory[2]) / options.connections, median(server.rate),
     median(server.cpu), median(server.p50), median(server.p99), median(server.max)))
 end
-measure.stop(client)
+measure.stop(client.pid)
 for _, server in ipairs(servers) do measure.stop(server.pid) end
