@@ -16,7 +16,7 @@ use super::returns::{Argument, Push};
 use super::state::{Key, Kind};
 use super::step::then;
 use mlua::ffi::{self, lua_State};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::{CStr, OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -85,8 +85,7 @@ pub(crate) fn open_embedded(name: &'static str) -> Result<ChunkCall, Fault> {
     Ok(Next::call(2, MODULE, 0).pushing((file.code(), name, file.file_name())))
 }
 
-/// Loads the embedded Lua module whose name was passed to `require`, from precompiled code. Services use this, because
-/// a program may start thousands of them.
+/// Loads the embedded Lua module whose name was passed to `require`, from precompiled code.
 pub(crate) const OPEN_COMPILED: Function = Function::new(open_compiled);
 
 /// Opens the part of the debug library that lio uses, for programs that do not load that library. The functions in this
@@ -110,7 +109,7 @@ pub(crate) enum SearcherPosition {
 pub(crate) const fn install_in_program<L: Library>() -> Function {
     Function::native(|mut to| {
         install::<L>(&mut to, SearcherPosition::BehindPath);
-        insert_searcher(&mut to, Function::new(search_before_script::<L>), SearcherPosition::First);
+        insert_searcher(&mut to, Function::new(search_before_script::<L, TEXT>), SearcherPosition::First);
         0
     })
 }
@@ -129,8 +128,8 @@ pub(crate) fn set_script_folder(folder: Vec<u8>) {
 /// [`Library::SERVICES`] without a search for files.
 pub(crate) const fn install_in_service<L: Library>() -> Function {
     Function::native(|mut to| {
-        install::<L>(&mut to, SearcherPosition::BehindPath);
-        insert_searcher(&mut to, Function::new(search_before_script::<L>), SearcherPosition::First);
+        install_searcher(&mut to, SearcherPosition::BehindPath, Function::new(search::<L, CODE>));
+        insert_searcher(&mut to, Function::new(search_before_script::<L, CODE>), SearcherPosition::First);
         insert_searcher(&mut to, Function::new(search_for_service::<L>), SearcherPosition::First);
         0
     })
@@ -145,6 +144,11 @@ pub(crate) fn install_in<L: Library>(lua: &mlua::Lua) -> mlua::Result<()> {
 /// Adds the searcher to `package.searchers`, once per VM, and creates the core's registry entries. Raises an error if
 /// the VM has another version of Lua.
 pub(super) fn install<L: Library>(to: &mut Pusher<'_>, position: SearcherPosition) {
+    install_searcher(to, position, Function::new(search::<L, TEXT>));
+}
+
+/// Like [`install`], with a given searcher.
+fn install_searcher(to: &mut Pusher<'_>, position: SearcherPosition, searcher: Function) {
     to.need(10, None);
     to.check_version(VERSION);
     let known = to.push_registered(INSTALLED.pointer()) == Kind::Boolean;
@@ -155,7 +159,7 @@ pub(super) fn install<L: Library>(to: &mut Pusher<'_>, position: SearcherPositio
     to.push_boolean(true);
     to.register(INSTALLED.pointer());
     registry::ensure_store(to);
-    insert_searcher(to, Function::new(search::<L>), position);
+    insert_searcher(to, searcher, position);
 }
 
 /// Whether a service finds the module `name` without a search for files.
@@ -209,15 +213,22 @@ results! {
     }
 }
 
+/// Whether a searcher compiles the text of a file, or loads the code that [`compiled`] keeps. Services use the code,
+/// because a program may start thousands of them.
+const TEXT: bool = false;
+const CODE: bool = true;
+
 /// The searcher for all built-in modules. `search(name)` returns a loader and the file name to pass to it. For an
 /// unknown module, returns a message if `name` begins with `lio`, and nothing otherwise.
-fn search<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
+fn search<L: Library, const IS_COMPILED: bool>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
     let name = call.bytes(1)?;
     if let Some(open) = find(L::NATIVES, name) {
         return Ok(SearchResult::Native((open, ":built-in:")));
     }
     if let Some(file) = embedded(name) {
-        return Ok(SearchResult::File((file.code(), file.file_name())));
+        let code = if IS_COMPILED { compiled(file.module) } else { None };
+        let chunk = code.map_or(file.code(), |code| Chunk::Text(code, file.chunk));
+        return Ok(SearchResult::File((chunk, file.file_name())));
     }
     Ok(match name.starts_with(b"lio") {
         true => SearchResult::Missing(format!("no built-in module '{}'", name.escape_ascii())),
@@ -236,7 +247,7 @@ fn search_for_service<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, F
 /// The searcher before the searcher for `package.path`: finds a built-in module unless a file on `package.path` outside
 /// of the script's folder replaces it. Without it, a folder of the program that is named `skynet`, for example, would
 /// hide modules of the library.
-fn search_before_script<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
+fn search_before_script<L: Library, const IS_COMPILED: bool>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
     let Some(folder) = SCRIPT_FOLDER.get() else { return Ok(SearchResult::Unknown(())) };
     let name = call.bytes(1)?.to_vec();
     if find(L::NATIVES, &name).is_none() && embedded(&name).is_none() {
@@ -244,9 +255,26 @@ fn search_before_script<L: Library>(call: &mut Call<'_>) -> Result<SearchResult,
     }
     let package = call.loaded("package")?;
     let path = call.raw_field(package, "path")?;
-    let is_replaced = call.string(path).is_some_and(|path| is_on_path(&name, path, folder));
+    let is_replaced = call.string(path).is_some_and(|path| is_replaced(&name, path, folder));
     call.drop_to(1);
-    if is_replaced { Ok(SearchResult::Unknown(())) } else { search::<L>(call) }
+    if is_replaced { Ok(SearchResult::Unknown(())) } else { search::<L, IS_COMPILED>(call) }
+}
+
+/// The names of built-in modules that no file replaces, by the `package.path` that was searched.
+static NOT_REPLACED: Mutex<Option<FxHashMap<Vec<u8>, FxHashSet<Vec<u8>>>>> = Mutex::new(None);
+
+/// Like [`is_on_path`]. A module that was not found on a path is not searched again on this path, because a program may
+/// start thousands of services.
+fn is_replaced(name: &[u8], path: &[u8], folder: &[u8]) -> bool {
+    let known = || NOT_REPLACED.lock().unwrap_or_else(PoisonError::into_inner);
+    if known().as_ref().and_then(|paths| paths.get(path)).is_some_and(|names| names.contains(name)) {
+        return false;
+    }
+    let found = is_on_path(name, path, folder);
+    if !found {
+        known().get_or_insert_default().entry(path.to_vec()).or_default().insert(name.to_vec());
+    }
+    found
 }
 
 /// Returns whether a file for the module `name` exists on `path`, apart from the templates directly in `folder`.
@@ -341,4 +369,24 @@ fn insert_searcher(to: &mut Pusher<'_>, searcher: Function, position: SearcherPo
         to.set_item(position);
     }
     to.drop_to(top);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_searched_once_for_a_module_that_no_file_replaces() {
+        let folder = std::env::temp_dir().join(format!("lio-library-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("lio")).unwrap();
+        let path = format!("./?.lua;{}/?.lua", folder.display()).into_bytes();
+        assert!(!is_replaced(b"lio.net", &path, b"./"));
+        std::fs::write(folder.join("lio/net.lua"), "return {}").unwrap();
+        assert!(!is_replaced(b"lio.net", &path, b"./"));
+        let other = [&path[..], b";"].concat();
+        assert!(is_replaced(b"lio.net", &other, b"./"));
+        std::fs::remove_dir_all(&folder).unwrap();
+        // A file that replaces the module is searched each time.
+        assert!(!is_replaced(b"lio.net", &other, b"./"));
+    }
 }
