@@ -99,10 +99,11 @@ local function add_topics(out, topics)
   out[#out + 1] = ""
 end
 
--- Returns the title of a page. The title of a topic contains a link to its module.
+-- Returns the title of a page, and for a topic also a link to its module. The title itself contains no link, because
+-- mdBook makes a link of each title.
 local function title(page)
   if not page.topic then return "# " .. code(page.name) .. "\n" end
-  return ("# [`%s`](%s.md): %s\n\n%s\n"):format(page.of, page.of, page.topic, page.text)
+  return ("# `%s`: %s\n\nA part of [`%s`](%s.md).\n\n%s\n"):format(page.of, page.topic, page.of, page.of, page.text)
 end
 
 -- Returns the page of a module or topic as text. Private functions are left out. Each class has a heading, except for

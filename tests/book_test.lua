@@ -115,6 +115,16 @@ t.test("every table of the pages names its columns", function()
   t.eq(wrong, {})
 end)
 
+t.test("no heading contains a link, because mdBook makes a link of each heading", function()
+  local wrong = {}
+  for _, page in ipairs(docs) do
+    for line in io.lines(t.root .. page) do
+      if line:find "^#+ .*%]%(" then wrong[#wrong + 1] = page .. ": " .. line end
+    end
+  end
+  t.eq(wrong, {})
+end)
+
 -- Regression: docs/book.js replaced the file of mdBook with this name, so its menu, search and colours did nothing.
 t.test("no script or style of the book has the name of one of mdBook's files", function()
   local taken = {}
