@@ -136,6 +136,7 @@ bench: build module ## runs all benchmarks, or SUITES='http net'; bench/README.m
 book: ## the documentation as HTML, for which mdBook is needed: build/book/index.html
 	$(LUA54) docs/book.lua build/book-source
 	mdbook build build/book-source
+	$(LUA54) docs/book_language.lua zh-CN build/book/zh/*.html build/book/files/README.zh.html
 	@echo 'built build/book/index.html'
 
 # The installed files, except for the executable and the module. Packages and the tarball contain the same files.

@@ -61,6 +61,8 @@ local function place_of(path)
   -- mdBook shows the table of contents beside each page, so a link to it leads to the first page.
   if path == "README.md" or path == "docs/SUMMARY.md" then return "index.md" end
   local place = path:match "^docs/(.*)$" or FILES .. path
+  -- A file without an extension has no type, so that a browser would not show it.
+  if path == "LICENSE" then return place .. ".txt" end
   return (place:gsub("README%.md$", "index.md"))
 end
 
@@ -74,17 +76,38 @@ end
 local staged = {}
 local stage
 
+-- The page of a folder, without mdBook's frame: the folder's path, a link to the book's first page, the files.
+local FOLDER_PAGE <const> = [[
+<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>%s - lio</title>
+<style>
+:root { color-scheme: light dark }
+body { font: 1rem/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 45rem; padding: 1rem }
+h1, li { overflow-wrap: anywhere }
+li { padding: .2rem 0 }
+</style>
+<main>
+<p><a href="%s">The book</a></p>
+<h1>%s</h1>
+<ul>
+%s
+</ul>
+</main>
+</html>
+]]
+
+-- Copies the files of a folder, including those of its subfolders, and writes a page that lists them.
 local function copy_folder(path)
-  local lines = { "<!DOCTYPE html><html lang=\"en\"><meta charset=\"utf-8\"><title>" .. path .. "</title>",
-    "<meta name=\"viewport\" content=\"width=device-width\"><h1>" .. path .. "</h1><ul>" }
-  for _, name in ipairs(list("ls " .. quote(root .. path))) do
-    if not is_folder(root .. path .. "/" .. name) then
-      stage(path .. "/" .. name, path)
-      lines[#lines + 1] = ("<li><a href=\"%s\">%s</a></li>"):format(name, name)
-    end
+  local lines, page = {}, place_of(path) .. "/index.html"
+  for _, name in ipairs(list("cd " .. quote(root .. path) .. " && find . -type f | LC_ALL=C sort")) do
+    name = name:match "^%./(.*)$"
+    stage(path .. "/" .. name, path)
+    lines[#lines + 1] = ("<li><a href=\"%s\">%s</a></li>"):format(name, name)
   end
-  lines[#lines + 1] = "</ul></html>\n"
-  write(target .. "/" .. place_of(path) .. "/index.html", table.concat(lines, "\n"))
+  write(target .. "/" .. page, FOLDER_PAGE:format(path, link(page, "index.html"), path, table.concat(lines, "\n")))
 end
 
 -- Copies a page, a file or a folder, and all files to which a page links. `from` is the page that links to it.
@@ -108,7 +131,7 @@ end
 
 run("rm -rf " .. quote(target))
 stage("docs/book.toml", "docs/book.lua")
-for _, name in ipairs { "book.css", "book.js" } do stage("docs/" .. name, "docs/book.toml") end
+stage("docs/book.css", "docs/book.toml")
 -- The table of contents links to every page of the book.
 stage("docs/SUMMARY.md", "docs/book.lua")
 print("staged in " .. target)

@@ -39,9 +39,10 @@ local function item(label, type, text)
   return "- " .. label .. " " .. code(type) .. (text ~= "" and ": " .. text or "")
 end
 
-local function add_function(out, class, f)
+-- Adds a function, whose heading starts with `mark`.
+local function add_function(out, class, f, mark)
   local name = name_of(class, f)
-  out[#out + 1] = "### " .. code(name .. "(" .. list_of(f.params) .. ")") .. "\n"
+  out[#out + 1] = mark .. " " .. code(name .. "(" .. list_of(f.params) .. ")") .. "\n"
   for _, overload in ipairs(f.overloads) do
     out[#out + 1] = "Also " .. code(name .. "(" .. list_of(overload) .. ")") .. ".\n"
   end
@@ -73,9 +74,9 @@ local function add_about(out, class)
   if #class.fields > 0 then out[#out + 1] = "" end
 end
 
-local function add_functions(out, class)
+local function add_functions(out, class, mark)
   for _, f in ipairs(class.functions) do
-    if not f.private then add_function(out, class, f) end
+    if not f.private then add_function(out, class, f, mark) end
   end
 end
 
@@ -98,14 +99,15 @@ local function add_topics(out, topics)
   out[#out + 1] = ""
 end
 
--- Returns the title of a page. The title of a topic contains a link to its module.
+-- Returns the title of a page, and for a topic also a link to its module. The title itself contains no link, because
+-- mdBook makes a link of each title.
 local function title(page)
   if not page.topic then return "# " .. code(page.name) .. "\n" end
-  return ("# [`%s`](%s.md): %s\n\n%s\n"):format(page.of, page.of, page.topic, page.text)
+  return ("# `%s`: %s\n\nA part of [`%s`](%s.md).\n\n%s\n"):format(page.of, page.topic, page.of, page.of, page.text)
 end
 
--- Returns the page of a module or topic as text. Private functions are left out. The functions of the module itself
--- have no heading.
+-- Returns the page of a module or topic as text. Private functions are left out. Each class has a heading, except for
+-- the module itself, so the module's functions have headings of the same level.
 function M.of(page)
   local out = { NOTE .. "\n", title(page) }
   for _, class in ipairs(page.classes) do
@@ -113,7 +115,7 @@ function M.of(page)
     if not is_module then out[#out + 1] = "## " .. code(class.name) .. "\n" end
     add_about(out, class)
     if is_module then add_topics(out, page.topics) end
-    add_functions(out, class)
+    add_functions(out, class, is_module and "##" or "###")
   end
   if #page.aliases > 0 then out[#out + 1] = "## Types\n" end
   for _, alias in ipairs(page.aliases) do

@@ -50,16 +50,20 @@ local PAGE <const> = [[
 <meta name=viewport content="width=device-width">
 <title>Upload</title>
 <style>
+  :root { color-scheme: light dark }
   body { font: 16px/1.5 system-ui, sans-serif; max-width: 40rem; margin: 3rem auto; padding: 0 1rem; color: #223 }
-  form { border: 2px dashed #9ab; border-radius: 12px; padding: 2rem; text-align: center; background: #f7f9fb }
+  form { border: 2px dashed #9ab; border-radius: 12px; padding: 1rem 1.5rem; background: #f7f9fb }
   form.over { border-color: #27c; background: #eaf2fc }
+  input { font: inherit; max-width: 100% }
   button { font: inherit; padding: .4rem 1.4rem; border: 0; border-radius: 8px; background: #27c; color: #fff }
+  button:disabled { opacity: .5 }
   progress { width: 100%; margin-top: 1rem }
   table { width: 100%; margin-top: 2rem; border-collapse: collapse }
-  td { padding: .4rem; border-top: 1px solid #dde; overflow-wrap: anywhere }
-  td + td { text-align: right; white-space: nowrap; color: #678 }
+  th, td { padding: .4rem; text-align: left; overflow-wrap: anywhere }
+  td { border-top: 1px solid #dde }
+  th + th, td + td { text-align: right; white-space: nowrap }
+  td + td { color: #678 }
   @media (prefers-color-scheme: dark) {
-    :root { color-scheme: dark }
     body { background: #12161c; color: #e6e9ee }
     form { border-color: #456; background: #1a2028 }
     form.over { background: #1c2c40 }
@@ -68,27 +72,34 @@ local PAGE <const> = [[
     td + td { color: #9ab }
   }
 </style>
+<main>
 <h1>Upload</h1>
 <form method=post enctype=multipart/form-data>
-  <p>Drop files here, or choose some.</p>
-  <p><input type=file name=file multiple required> <button>Upload</button></p>
-  <progress value=0 max=1 hidden></progress>
+  <p>Drop files here, or choose some: at most %LARGEST at once.</p>
+  <p><label>Files <input type=file name=file multiple required></label></p>
+  <p><button>Upload</button></p>
+  <progress value=0 max=1 aria-label="Progress of the upload" hidden></progress>
   <div role=status></div>
 </form>
-<table>
-%s</table>
+%UPLOADS</main>
 <script>
   const form = document.querySelector("form"), bar = form.querySelector("progress")
+  const button = form.querySelector("button")
   const status = form.querySelector("[role=status]")
+  // A second upload has to wait until the first has ended.
   function send(data) {
+    if (button.disabled) return
+    button.disabled = true
+    status.textContent = ""
     const request = new XMLHttpRequest()
     request.open("POST", "/")
     request.upload.onprogress = e => { bar.hidden = false; bar.value = e.loaded / e.total }
     request.onload = () => {
       if (request.status < 400) location.reload()
-      else { bar.hidden = true; status.textContent = request.responseText }
+      else status.textContent = request.responseText
     }
-    request.onerror = () => { bar.hidden = true; status.textContent = "The connection failed." }
+    request.onerror = () => { status.textContent = "The connection failed." }
+    request.onloadend = () => { bar.hidden = true; button.disabled = false }
     request.send(data)
   }
   form.onsubmit = e => { e.preventDefault(); send(new FormData(form)) }
@@ -105,6 +116,15 @@ local PAGE <const> = [[
 </html>
 ]]
 
+-- The list of the uploads, whose rows replace `%s`.
+local TABLE <const> = [[
+<table aria-label="Uploads">
+<thead><tr><th scope=col>Name<th scope=col>Size</thead>
+<tbody>
+%s</tbody>
+</table>
+]]
+
 local function size_text(size)
   for _, unit in ipairs { "bytes", "KiB", "MiB" } do
     if size < 1024 then return (unit == "bytes" and "%d %s" or "%.1f %s"):format(size, unit) end
@@ -119,9 +139,11 @@ app:get("/", function(_, res)
     rows[#rows + 1] = ('<tr><td><a href="/files/%s">%s</a><td>%s\n'):format(
       escape_url(upload.name), escape(upload.name), size_text(upload.size))
   end
-  local list = table.concat(rows)
+  local list = "<p>There are no uploads yet.</p>\n"
+  if #rows > 0 then list = TABLE:format(table.concat(rows)) end
+  local values = { LARGEST = size_text(LARGEST), UPLOADS = list }
   res:header("Content-Type", "text/html; charset=utf-8")
-  return (PAGE:gsub("%%s", function() return list end))
+  return (PAGE:gsub("%%(%u+)", values))
 end)
 
 app:post("/", function(req, res)

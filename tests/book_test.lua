@@ -43,8 +43,12 @@ local function resolve(from, target)
   return table.concat(parts, "/")
 end
 
+local function exists_in(folder, path)
+  return os.rename(folder .. "/" .. path, folder .. "/" .. path) ~= nil
+end
+
 local function exists(path)
-  return os.rename(t.root .. path, t.root .. path) ~= nil
+  return exists_in(t.root, path)
 end
 
 local anchors = {}
@@ -94,6 +98,50 @@ t.test("the table of contents lists every page of docs once, and nothing that do
   t.eq(missing, {})
 end)
 
+t.test("every table of the pages names its columns", function()
+  local wrong = {}
+  for _, list in ipairs { docs, files "*.md tests/*.md bench/*.md examples -name '*.md'" } do
+    for _, page in ipairs(list) do
+      local number, before = 0, ""
+      for line in io.lines(t.root .. page) do
+        number = number + 1
+        if line:find "^|[-:| ]+|$" and before:find "|%s*|" then
+          wrong[#wrong + 1] = ("%s:%d: %s"):format(page, number - 1, before)
+        end
+        before = line
+      end
+    end
+  end
+  t.eq(wrong, {})
+end)
+
+t.test("no heading contains a link, because mdBook makes a link of each heading", function()
+  local wrong = {}
+  for _, page in ipairs(docs) do
+    for line in io.lines(t.root .. page) do
+      if line:find "^#+ .*%]%(" then wrong[#wrong + 1] = page .. ": " .. line end
+    end
+  end
+  t.eq(wrong, {})
+end)
+
+-- Regression: docs/book.js replaced the file of mdBook with this name, so its menu, search and colours did nothing.
+t.test("no script or style of the book has the name of one of mdBook's files", function()
+  local taken = {}
+  local names <const> = "book.js toc.js searcher.js highlight.js clipboard.min.js elasticlunr.min.js mark.min.js "
+    .. "editor.js ace.js mode-rust.js general.css chrome.css print.css variables.css highlight.css tomorrow-night.css "
+    .. "ayu-highlight.css fonts.css font-awesome.css"
+  for name in names:gmatch "%S+" do taken[name] = true end
+  local wrong, count = {}, 0
+  for list in book.read "docs/book.toml":gmatch "\nadditional%-[cj]ss? = (%b[])" do
+    for path in list:gmatch '"([^"]+)"' do
+      count = count + 1
+      if taken[path:match "[^/]*$"] then wrong[#wrong + 1] = path end
+    end
+  end
+  t.eq({ wrong, count }, { {}, 1 })
+end)
+
 t.test("a suite runs the code of every page", function()
   local named = {}
   for _, page in ipairs(PAGES) do named[page] = true end
@@ -130,12 +178,35 @@ t.test("make book stages every linked file, and its table of contents lists ever
   for page in pipe:lines() do
     if not listed[page] and page ~= "SUMMARY.md" then wrong[#wrong + 1] = page .. " is not listed" end
     each_link(page, function(path, target)
-      if path == "SUMMARY.md" or not (path and os.rename(dir .. "/" .. path, dir .. "/" .. path)) then
+      if path == "SUMMARY.md" or not (path and exists_in(dir, path)) then
         wrong[#wrong + 1] = page .. ": " .. target
       end
     end)
   end
   t.eq(wrong, {})
+  t.ok(exists_in(dir, "files/LICENSE.txt"), "a browser shows a file with an extension")
+  local page <close> = assert(io.open(dir .. "/files/examples/ltask/index.html"))
+  local text = page:read "a"
+  for _, path in ipairs { "minimal/main.lua", "web/main.lua" } do
+    t.ok(exists_in(dir, "files/examples/ltask/" .. path), path)
+    t.ok(text:find(('<li><a href="%s">%s</a></li>'):format(path, path), 1, true), text)
+  end
+  t.ok(text:find('<a href="../../../index.html">', 1, true), text)
+end)
+
+t.test("book_language.lua sets the language of pages, and refuses a page without one", function()
+  local path = t.tmp() .. "/page.html"
+  local function set()
+    return t.run(("%s %s zh-CN %s"):format(t.lio(), t.quote(t.root .. "docs/book_language.lua"), t.quote(path)))
+  end
+  t.write(path, '<!DOCTYPE HTML>\n<html lang="en" class="light">\n<p lang="en">\n')
+  t.eq(set().code, 0)
+  local file <close> = assert(io.open(path))
+  t.eq(file:read "a", '<!DOCTYPE HTML>\n<html lang="zh-CN" class="light">\n<p lang="en">\n')
+  t.write(path, "<html>\n")
+  local r = set()
+  t.eq(r.code, 1)
+  t.ok(r.err:find("page.html has no <html lang=", 1, true), r.err)
 end)
 
 for _, page in ipairs(PAGES) do

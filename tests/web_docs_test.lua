@@ -95,6 +95,7 @@ t.test("the programs of docs/templates.md run", function()
   local body
   t.ok(run(all[1], folder, function(open) body = open():request("GET", "/").body end))
   t.ok(body:find("<title>2 notes</title>", 1, true), body)
+  t.ok(body:find("<h1>2 notes</h1>", 1, true), body)
   t.ok(body:find('<li class="done">Buy &lt;milk&gt;</li>', 1, true), body)
   t.eq(run(all[3], folder), false)
   t.eq(#all, 3)

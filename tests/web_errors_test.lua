@@ -70,6 +70,7 @@ t.test("the page shows the lines around the error, and the headers except for se
   t.ok(r.body:find("GET /?&lt;b&gt;&#39;", 1, true))
   t.eq(r.headers["cache-control"], "no-store")
   local _, around = r.body:gsub("<span><i>", "")
+  t.ok(r.body:find('<pre class=source tabindex=0 role=region aria-label="Source">', 1, true), r.body)
   t.eq(around, 10, "five lines before the error, and five after it")
   t.ok(r.body:find("<dt>authorization</dt><dd><em>hidden</em></dd>", 1, true))
 end)

@@ -230,7 +230,7 @@ t.test("a listing shows the accessible files, escaped, directories first, with s
   local r = ask("/list/", nil, "GET", { list = true })
   t.eq({ r.status, r.headers["content-type"] }, { 200, "text/html; charset=utf-8" })
   local names = {}
-  for name in r.body:gmatch '<a href="[^"]*"[^>]*>([^<]*)</a>' do names[#names + 1] = name end
+  for name in r.body:gsub("</?bdi>", ""):gmatch '<a href="[^"]*"[^>]*>([^<]*)</a>' do names[#names + 1] = name end
   t.eq(names, { "../", "sub/", "&lt;b&gt;&amp;&quot;&#39;.txt", "apple.txt", "Zebra.txt" })
   t.ok(r.body:find('href="./%3Cb%3E%26%22%27.txt"', 1, true), r.body)
   t.ok(r.body:find("1.5 kB", 1, true) and r.body:find("1 folder, 3 files", 1, true), r.body)
@@ -239,6 +239,21 @@ t.test("a listing shows the accessible files, escaped, directories first, with s
   t.ok(ask("/list/", nil, "GET", { list = true, hidden = true }).body:find(".hidden", 1, true))
   t.eq(ask("/list/", nil, "HEAD", { list = true }).body, "")
   t.eq(ask("/docs/", nil, "GET", { list = true }).body, "docs", "an index is served instead of a listing")
+end)
+
+-- Regression: with U+202E, `invoice\u{202E}gpj.exe` was shown as `invoiceexe.jpg`.
+t.test("in a listing, question marks replace characters that change the direction of text", function()
+  local places = {}
+  for _, code in ipairs {
+    0x61C, 0x200D, 0x200E, 0x200F, 0x2010, 0x2029, 0x202A, 0x202E, 0x202F, 0x2065, 0x2066, 0x2069, 0x206A, 0x627,
+  } do places[#places + 1] = utf8.char(code) end
+  local name = "a" .. table.concat(places, "b")
+  sh "mkdir -p site/directions"
+  t.write(site .. "/directions/" .. name, "x")
+  local r = ask("/directions/", nil, "GET", { list = true })
+  t.ok(r.body:find("<title>Files in /directions/</title>", 1, true), r.body)
+  t.eq(r.body:match "<bdi>([^<]*)</bdi>",
+    "a?b\u{200D}b?b?b\u{2010}b\u{2029}b?b?b\u{202F}b\u{2065}b?b?b\u{206A}b\u{627}")
 end)
 
 t.test("the path of a listing is escaped in its title", function()

@@ -72,7 +72,7 @@ function M.targets(result)
     end
   end
   if #lines == 0 then return nil end
-  return "| target | measured | to reach | |\n|---|---|---|---|\n" .. table.concat(lines, "\n") .. "\n"
+  return "| target | measured | to reach | result |\n|---|---|---|---|\n" .. table.concat(lines, "\n") .. "\n"
 end
 
 local function row(suite, what, one)

@@ -1,5 +1,6 @@
 -- The web service of main.lua: a page, and JSON at /primes/LIMIT.
 
+local json = require "lio.json"
 local ltask = require "ltask"
 local web = require "lio.webserver"
 
@@ -40,7 +41,7 @@ end
 
 -- Returns the parts of the job and the sum of their counts.
 local function count_primes(limit)
-  local jobs, parts, sum = {}, {}, 0
+  local jobs, parts, sum = {}, json.array(), 0
   for i = 1, PARTS do
     local first, last = limit * (i - 1) // PARTS + 1, limit * i // PARTS
     if first <= last then jobs[#jobs + 1] = { count_part, first, last } end
@@ -68,32 +69,59 @@ local PAGE <const> = [[
 <!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Primes</title>
-<style>body { font: 16px sans-serif; margin: 2em } td { padding: 0 1em; text-align: right }</style>
+<style>
+:root { color-scheme: light dark }
+body { font: 1rem/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 40rem; padding: 1rem }
+form { display: flex; flex-wrap: wrap; gap: .5rem }
+input, button { font: inherit; padding: .3rem .7rem }
+input { width: 8rem }
+table { border-collapse: collapse; width: 100% }
+th, td { border-top: 1px solid #8886; padding: .2rem .4rem; text-align: right }
+</style>
+<main>
 <h1>Primes</h1>
 <form>
-<label>up to <input name="limit" type="number" min="0" max="5000000" value="1000000"></label>
+<label>up to <input name="limit" type="number" min="0" max="5000000" value="1000000" required></label>
 <button>Count</button>
 </form>
-<p id="answer"></p>
-<table id="parts"></table>
+<noscript>
+<p>The form needs JavaScript. Without it, see <a href="/primes/1000000">the count up to 1000000</a>.</p>
+</noscript>
+<p id="answer" role="status"></p>
+<table aria-label="Parts of the job" hidden>
+<thead><tr><th scope="col">from<th scope="col">to<th scope="col">primes<th scope="col">worker</thead>
+<tbody></tbody>
+</table>
+</main>
 <script>
-const form = document.querySelector("form"), answer = document.querySelector("#answer");
-const table = document.querySelector("#parts");
+const form = document.querySelector("form"), button = document.querySelector("button");
+const answer = document.querySelector("#answer"), table = document.querySelector("table");
+async function count(limit) {
+  const began = performance.now();
+  const response = await fetch(`/primes/${limit}`, { headers: { Accept: "application/json" } });
+  const result = await response.json();
+  if (!response.ok) throw new Error(result.error);
+  answer.textContent = `${result.count} primes, in ${Math.round(performance.now() - began)} ms`;
+  for (const part of result.parts) {
+    const row = table.tBodies[0].insertRow();
+    for (const number of [part.first, part.last, part.count, part.worker]) row.insertCell().textContent = number;
+  }
+  table.hidden = result.parts.length === 0;
+}
 form.onsubmit = async event => {
   event.preventDefault();
+  button.disabled = true;
   answer.textContent = "The workers count …";
-  table.replaceChildren();
-  const began = performance.now();
-  const result = await (await fetch("/primes/" + form.limit.value)).json();
-  answer.textContent = result.error ||
-    `${result.count} primes, in ${Math.round(performance.now() - began)} ms`;
-  for (const part of result.parts || []) {
-    const row = table.insertRow();
-    for (const text of [part.first, "to", part.last, part.count, "by worker", part.worker]) {
-      row.insertCell().textContent = text;
-    }
+  table.hidden = true;
+  table.tBodies[0].replaceChildren();
+  try {
+    await count(form.limit.valueAsNumber);
+  } catch (error) {
+    answer.textContent = `There is no count: ${error.message}`;
   }
+  button.disabled = false;
 };
 </script>
 </html>

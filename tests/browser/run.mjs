@@ -1,14 +1,19 @@
 // A headless Chromium, controlled by playwright-core, uses the examples as people do. Called by tests/long/browser.sh:
-//   node run.mjs CHROMIUM PROFILE CLOCK_URL UPLOAD_URL LISTING_URL DEBUG_URL FILE SHOTS
-// Prints "ok - name" or "not ok - name: reason", and writes screenshots to SHOTS, in two widths, light and dark.
+//   node run.mjs CHROMIUM PROFILE FILE SHOTS NAME=URL...
+// The names are those of the servers in browser.sh; `book` is optional. Prints "ok - name" or "not ok - name: reason",
+// and writes screenshots to SHOTS, in two widths, light and dark. axe-core inspects each page that has a screenshot.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename } from "node:path";
 
-// `import` searches packages in the folder of this file; this package is in the folder that the shell script has made.
-const { chromium } = createRequire(`${process.cwd()}/`)("playwright-core");
-const [executablePath, profile, clock, upload, listing, debug, file, shots] = process.argv.slice(2);
+// `import` searches packages in the folder of this file; these are in the folder that the shell script has made.
+const require = createRequire(`${process.cwd()}/`);
+const { chromium } = require("playwright-core");
+const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+const [executablePath, profile, file, shots, ...servers] = process.argv.slice(2);
+const urls = Object.fromEntries(servers.map((server) => server.split("=")));
 
 const context = await chromium.launchPersistentContext(profile, {
   executablePath,
@@ -19,10 +24,15 @@ const context = await chromium.launchPersistentContext(profile, {
 context.setDefaultTimeout(15000);
 let failed = 0;
 
-async function check(name, run) {
+// `expected`: a pattern of the messages in the console that the check causes.
+async function check(name, run, expected) {
   const page = await context.newPage();
   const problems = [];
   page.on("pageerror", (e) => problems.push(String(e)));
+  page.on("console", (message) => {
+    if (message.type() !== "error" || expected?.test(message.text())) return;
+    if (!message.location().url.endsWith("/favicon.ico")) problems.push(message.text());
+  });
   try {
     await run(page);
     assert.deepEqual(problems, []);
@@ -34,19 +44,37 @@ async function check(name, run) {
   await page.close();
 }
 
+// The problems that axe-core finds: names of controls, contrast, headings, landmarks and others. Its doubts count, too,
+// if they are about names that an element without a role cannot have.
+async function violations(page) {
+  await page.evaluate(axe);
+  // axe-core takes a page without a background for white, even in the dark scheme.
+  await page.evaluate(() => {
+    const isBare = (element) => getComputedStyle(element).backgroundColor === "rgba(0, 0, 0, 0)";
+    if ([document.documentElement, document.body].every(isBare)) document.body.style.background = "Canvas";
+  });
+  const found = await page.evaluate(() => globalThis.axe.run());
+  const doubts = found.incomplete.filter((rule) => rule.id === "aria-prohibited-attr");
+  return [...found.violations, ...doubts].map((rule) => `${rule.id}: ${rule.nodes[0].html.slice(0, 150)}`);
+}
+
 async function screenshots(page, name) {
-  for (const [width, height, kind] of [[390, 844, "phone"], [1280, 800, "desktop"]])
+  for (const [width, height, kind] of [[320, 640, "narrow"], [390, 844, "phone"], [1280, 800, "desktop"]])
     for (const colorScheme of ["light", "dark"]) {
       await page.setViewportSize({ width, height });
-      await page.emulateMedia({ colorScheme });
-      await page.screenshot({ path: `${shots}/${name}-${kind}-${colorScheme}.png` });
+      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+      if (kind !== "narrow") await page.screenshot({ path: `${shots}/${name}-${kind}-${colorScheme}.png` });
       const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
-      assert.ok(overflow <= 0, `${name} is ${overflow} px wider than a ${kind}`);
+      assert.ok(overflow <= 0, `${name} is ${overflow} px wider than the window (${kind})`);
+      const ground = await page.evaluate(() => getComputedStyle(document.documentElement).colorScheme);
+      assert.match(ground, /dark/, `${name} has no dark scheme`);
+      assert.deepEqual(await violations(page), [], `${name}, ${kind}, ${colorScheme}`);
     }
+  assert.match(await page.locator("meta[name=viewport]").getAttribute("content"), /width=device-width/);
 }
 
 await check("the clock's page gets its events", async (page) => {
-  await page.goto(clock);
+  await page.goto(urls.clock);
   const text = () => page.locator("#clock").textContent();
   await page.waitForFunction(() => /^\d\d:\d\d:\d\d$/.test(document.querySelector("#clock").textContent));
   const first = await text();
@@ -55,10 +83,10 @@ await check("the clock's page gets its events", async (page) => {
 });
 
 await check("a file goes up through the form and comes down again", async (page) => {
-  await page.goto(upload);
-  await page.setInputFiles("input[type=file]", file);
-  const button = page.locator("form button, form input[type=submit]");
-  if (await button.count()) await button.first().click();
+  await page.goto(urls.upload);
+  await screenshots(page, "upload-empty");
+  await page.getByLabel("Files").setInputFiles(file);
+  await page.getByRole("button", { name: "Upload" }).click();
   const link = page.locator("a", { hasText: basename(file).replace(/\.[^.]*$/, "") }).first();
   await link.waitFor();
   const href = new URL(await link.getAttribute("href"), page.url());
@@ -68,26 +96,96 @@ await check("a file goes up through the form and comes down again", async (page)
   await screenshots(page, "upload");
 });
 
-if (listing !== "-")
-  await check("a link of the directory listing leads to its file, and one to a folder and back", async (page) => {
-    await page.goto(listing);
-    await screenshots(page, "listing");
-    await page.getByRole("link", { name: "odd & <name>.txt" }).click();
-    assert.equal(await page.locator("body").innerText(), "what is in it");
-    await page.goBack();
-    await page.getByRole("link", { name: /^folder/ }).click();
-    await page.getByRole("link", { name: "inside.txt" }).waitFor();
-    await screenshots(page, "folder");
-    await page.getByRole("link", { name: /^(\.\.|Parent|Up|↑)/i }).first().click();
-    await page.getByRole("link", { name: "odd & <name>.txt" }).waitFor();
+await check("no second upload starts before the first has ended", async (page) => {
+  const posts = [];
+  await page.route("**/*", (route) => {
+    if (route.request().method() === "POST") posts.push(route);
+    else route.continue();
   });
+  await page.goto(urls.upload);
+  await page.getByLabel("Files").setInputFiles(file);
+  const button = page.getByRole("button", { name: "Upload" });
+  const posted = page.waitForRequest((request) => request.method() === "POST");
+  await button.click();
+  await posted;
+  assert.equal(await button.isDisabled(), true);
+  await page.locator("form").evaluate((form) => form.dispatchEvent(new Event("submit", { cancelable: true })));
+  await posts[0].abort();
+  await page.getByText("The connection failed.").waitFor();
+  assert.equal(posts.length, 1);
+  assert.equal(await button.isDisabled(), false);
+}, /ERR_FAILED/);
+
+await check("a link of the directory listing leads to its file, and one to a folder and back", async (page) => {
+  await page.goto(urls.listing);
+  await screenshots(page, "listing");
+  await page.getByRole("link", { name: "odd & <name>.txt" }).click();
+  assert.equal(await page.locator("body").innerText(), "what is in it");
+  await page.goBack();
+  await page.getByRole("link", { name: /^folder/ }).click();
+  await page.getByRole("link", { name: "inside.txt" }).waitFor();
+  await screenshots(page, "folder");
+  await page.getByRole("link", { name: /^(\.\.|Parent|Up|↑)/i }).first().click();
+  await page.getByRole("link", { name: "odd & <name>.txt" }).waitFor();
+});
 
 await check("the debug page shows the error, escaped", async (page) => {
-  const answer = await page.goto(debug);
+  const answer = await page.goto(urls.debug);
   assert.equal(answer.status(), 500);
   assert.match(await page.locator("body").innerText(), /<b>no markup<\/b>/);
   await screenshots(page, "debug");
+}, /status of 500/);
+
+await check("the primes are counted, and a failure is shown", async (page) => {
+  await page.goto(urls.primes);
+  const limit = page.getByLabel("up to"), answer = page.getByRole("status");
+  const count = async (value, shown) => {
+    await limit.fill(value);
+    await page.getByRole("button", { name: "Count" }).click();
+    await answer.filter({ hasText: shown }).waitFor();
+  };
+  await count("1e3", /^168 primes, in \d+ ms$/);
+  assert.equal(await page.locator("tbody tr").count(), 16);
+  await screenshots(page, "primes");
+  await count("0", /^0 primes/);
+  assert.equal(await page.getByRole("table").count(), 0);
+  await limit.fill("");
+  await page.getByRole("button", { name: "Count" }).click();
+  assert.match(await answer.textContent(), /^0 primes/);
+  assert.equal(await limit.evaluate((input) => input.validity.valueMissing), true);
+  await page.route("**/primes/7", (route) => route.abort());
+  await count("7", /^There is no count: Failed to fetch$/);
+  await limit.evaluate((input) => input.removeAttribute("max"));
+  await count("5000001", /^There is no count: a number up to 5000000, please$/);
+}, /ERR_FAILED|status of 400/);
+
+await check("the page of the web service shows the time", async (page) => {
+  await page.goto(urls.webservice);
+  await page.getByText(/^It is .*\d\d:\d\d/).waitFor();
+  await screenshots(page, "webservice");
 });
+
+if (urls.book) {
+  await check("the book has its colours, its menu of themes and its search", async (page) => {
+    await page.goto(`${urls.book}webserver.html`);
+    await page.locator("code.hljs .hljs-keyword").first().waitFor();
+    await page.locator("#mdbook-theme-toggle").click();
+    await page.locator("#mdbook-theme-list").waitFor();
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("s");
+    await page.locator("#mdbook-searchbar").waitFor();
+    await page.goto(`${urls.book}zh/why.html`);
+    assert.equal(await page.locator("html").getAttribute("lang"), "zh-CN");
+  });
+
+  await check("a folder's page in the book lists the files of its subfolders, and leads back", async (page) => {
+    await page.goto(`${urls.book}files/examples/ltask/index.html`);
+    await page.getByRole("link", { name: "web/main.lua" }).waitFor();
+    await screenshots(page, "book-folder");
+    await page.getByRole("link", { name: "The book" }).click();
+    await page.locator("#mdbook-sidebar").waitFor({ state: "attached" });
+  });
+}
 
 await context.close();
 process.exit(failed ? 1 : 0);

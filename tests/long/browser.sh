@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tests/browser/run.mjs uses the clock, the upload form, a directory listing and the debug page in a headless Chromium
-# (Debian's). Needs node, npm and chromium; npm installs playwright-core in a temporary folder. Takes at most 180 s.
-# Writes screenshots to build/screenshots.
+# tests/browser/run.mjs uses the clock, the upload form, a directory listing, the debug page, two other examples and, if
+# mdbook is installed, the book in a headless Chromium (Debian's). Needs node, npm and chromium; npm installs
+# playwright-core and axe-core in a temporary folder. Takes at most 180 s. Writes screenshots to build/screenshots.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -24,42 +24,47 @@ printf 'what is in it' >"$scratch/site/odd & <name>.txt"
 printf 'x' >"$scratch/site/folder/inside.txt"
 head -c 5000000 /dev/zero >"$scratch/site/a rather long name of a file that has to be wrapped or cut somewhere.bin"
 head -c 100000 /dev/urandom >"$scratch/peer-file.bin"
-cat >"$scratch/debug.lua" <<'LUA'
+# The line of the error has a number of two digits, because axe-core checks the contrast of no single character.
+printf -- '--\n%.0s' {1..9} >"$scratch/debug.lua"
+cat >>"$scratch/debug.lua" <<'LUA'
 local app = require("lio.webserver").new { debug = true }
 local function inner(value) error("this is <b>no markup</b>: " .. value) end
 app:get("/", function() inner "x" end)
 app:run(...)
 LUA
 
-(cd "$scratch" && npm init -y && npm install --no-audit --no-fund playwright-core) >"$scratch/npm" 2>&1 ||
+(cd "$scratch" && npm init -y && npm install --no-audit --no-fund playwright-core axe-core) >"$scratch/npm" 2>&1 ||
   stop "npm: $(tail -n 3 "$scratch/npm")"
 
-# serve NAME COMMAND...: starts a server and waits until it prints its address. Sets $url to the address.
+# serve NAME COMMAND...: starts a server and waits until it prints its address. Adds NAME=ADDRESS to $servers.
+servers=()
 serve() {
   "${@:2}" >"$scratch/$1.log" 2>&1 &
   pids+=($!)
   # Without `disown` the shell would print that the server has ended, after the closing line.
   disown
-  url=
+  local url=
   for _ in $(seq 100); do
     url=$(sed -n 's#.*\(http://[0-9.:]*/\).*#\1#p' "$scratch/$1.log" | head -n 1)
-    [ -n "$url" ] && return
+    [ -n "$url" ] && servers+=("$1=$url") && return
     sleep 0.05
   done
   stop "$1 does not serve: $(cat "$scratch/$1.log")"
 }
 serve clock "$lio" examples/clock.lua 0
-clock=$url
 serve upload "$lio" examples/upload.lua 0 "$scratch/uploads"
-upload=$url
 serve listing "$lio" serve "$scratch/site" --list --port 0
-listing=$url
 serve debug "$lio" "$scratch/debug.lua" 127.0.0.1:0
-debug=$url
+serve primes "$lio" examples/multi/main.lua 0 2
+serve webservice "$lio" examples/webservice/main.lua 0
+if command -v mdbook >/dev/null; then
+  make book >"$scratch/mdbook" 2>&1 || stop "make book: $(tail -n 3 "$scratch/mdbook")"
+  serve book "$lio" serve build/book --port 0
+fi
 
 run=$PWD/tests/browser/run.mjs
 (cd "$scratch" && timeout 180 node "$run" "$(command -v chromium)" "$scratch/profile" \
-  "$clock" "$upload" "$listing" "$debug" "$scratch/peer-file.bin" "$shots") >"$scratch/out" 2>&1
+  "$scratch/peer-file.bin" "$shots" "${servers[@]}") >"$scratch/out" 2>&1
 code=$?
 cat "$scratch/out"
 passed=$(grep -c '^ok - ' "$scratch/out")

@@ -1,6 +1,12 @@
 const place = document.querySelector("#time");
 async function tick() {
-  place.textContent = (await (await fetch("/clock")).text()).trim();
+  try {
+    const response = await fetch("/clock");
+    if (!response.ok) throw new Error(response.statusText);
+    place.textContent = `It is ${(await response.text()).trim()}.`;
+  } catch {
+    place.textContent = "The time is not available.";
+  }
 }
 tick();
 setInterval(tick, 1000);

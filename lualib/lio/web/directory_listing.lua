@@ -22,9 +22,15 @@ a:focus-visible{outline:2px solid;outline-offset:2px}
 p{color:var(--dim);font-size:.85rem}
 @media(max-width:34rem){.d{display:none}th,td{padding-block:.6rem}.n:nth-child(2){padding-right:0}}]]
 
--- Returns `text` as HTML. Control characters become question marks, and so do all non-ASCII bytes of malformed UTF-8.
+-- Characters that change the direction of the text after them, so that a name could be shown with another extension:
+-- U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069, U+061C.
+local DIRECTIONS <const> = { "\xE2\x80[\x8E\x8F\xAA-\xAE]", "\xE2\x81[\xA6-\xA9]", "\u{61C}" }
+
+-- Returns `text` as HTML. Question marks replace control characters, characters that change the direction, and all
+-- non-ASCII bytes of malformed UTF-8.
 local function shown_text(text)
   if not utf8.len(text) then text = text:gsub("[\128-\255]", "?") end
+  for _, pattern in ipairs(DIRECTIONS) do text = text:gsub(pattern, "?") end
   return html.escape((text:gsub("%c", "?")))
 end
 
@@ -44,7 +50,7 @@ local function row(entry)
   -- The prefix "./" keeps browsers from reading a name that contains a colon as a URL scheme.
   local link = "./" .. http.percent_encode(entry.name) .. slash
   local size = slash == "" and shown_size(entry.size) or "–"
-  return ('<tr><td><a href="%s">%s%s</a><td class="n">%s<td class="n d">%s\n'):format(
+  return ('<tr><td><a href="%s"><bdi>%s</bdi>%s</a><td class="n">%s<td class="n d">%s\n'):format(
     link, shown_text(entry.name), slash, size, os.date("!%Y-%m-%d %H:%M", entry.mtime))
 end
 
@@ -59,7 +65,7 @@ return function(shown, path, entries, more, hidden)
       if entry.kind == "directory" then folders = folders + 1 else files = files + 1 end
     end
   end
-  local title = shown_text(shown)
+  local title = "Files in " .. shown_text(shown)
   local up = path ~= "" and UP or ""
   local function count(number, one, many) return number .. " " .. (number == 1 and one or many) end
   return table.concat {

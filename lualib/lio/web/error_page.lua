@@ -90,11 +90,14 @@ local function source_of(trace)
   end
 end
 
+-- A block that scrolls: it can get the focus, so that keys scroll it, and has a name.
+local PRE <const> = '<pre class=%s tabindex=0 role=region aria-label="%s">'
+
 local function source_part(trace)
   local ok, path, wanted, lines = pcall(source_of, trace)
   if not ok or not path then return "" end
   local row = ("<i>%%%dd</i>  %%s\n"):format(#tostring(wanted + AROUND))
-  local parts = { "<h2>", escape(path), ":", wanted, "</h2><pre class=source tabindex=0 aria-label=\"Source\">" }
+  local parts = { "<h2>", escape(path), ":", wanted, "</h2>", PRE:format("source", "Source") }
   for _, line in ipairs(lines) do
     local mark = line.number == wanted and "<b>%s</b>" or "<span>%s</span>"
     local shown = escape(line.text:sub(1, 300))
@@ -135,7 +138,7 @@ pre,dd,dt{font:13.5px/1.6 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 pre.source{padding:.8rem 0}
 pre.source b,pre.source span{display:block;padding:0 1rem;font-weight:inherit;
 width:max-content;min-width:100%}
-pre.source b{background:var(--mark)}pre.source i{color:var(--dim);font-style:normal}
+pre.source b{background:var(--mark)}pre.source i{color:var(--dim);font-style:normal}pre.source b i{color:inherit}
 dt{color:var(--dim)}dd{margin:0 0 .4rem;overflow-wrap:anywhere}em{color:var(--dim)}
 @media(min-width:40rem){dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.2rem}
 dd{margin:0}}
@@ -150,7 +153,7 @@ local function html_page(req, err)
     "<!doctype html>\n<html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">",
     "<title>", escape(message:sub(1, 80)), "</title><style>", STYLE, "</style><main><header><p>500 · ",
     escape(req.method), " ", escape(req.target), "</p><h1>", escape(message), "</h1></header>",
-    source_part(trace), "<h2>Traceback</h2><pre tabindex=0 aria-label=\"Traceback\">", escape(calls),
+    source_part(trace), "<h2>Traceback</h2>", PRE:format("traceback", "Traceback"), escape(calls),
     "</pre>", headers_part(req), "</main></html>\n",
   }
 end
