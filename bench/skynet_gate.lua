@@ -1,6 +1,6 @@
 -- Measures a game server of skynet's kind: the service `gate`, a watchdog, and an agent for each client, which sends
--- each message back. Compared with one service that owns a loop and answers the same messages with `lio.net`, and with the
--- minimal server `echo_baseline`, which is about the lowest possible cost.
+-- each message back. Compared with one service that owns a loop and answers the same messages with `lio.net`, and with
+-- the minimal server `echo_baseline`, which is about the lowest possible cost.
 --   lio bench/skynet_gate.lua [clients=1000] [seconds=3] [rounds=3]
 -- LIO names the executable to measure; EXAMPLES is the folder with `echo_baseline` (default: `examples` beside it).
 -- Each server has a separate process, and one client process drives them in turns. Each client sends a message of 64
