@@ -284,6 +284,20 @@ kit.test("errors contain the names of the library's functions, and tracebacks no
   },
 })
 
+t.test("if standard output and standard error are one file, the lines are in the order of the log", function()
+  local dir, program = kit.write { main = [[
+    for i = 1, 3 do
+      ltask.log.info("info", i)
+      ltask.log.error("error", i)
+    end
+  ]] }
+  t.write(dir .. "/program.lua", program)
+  local r = t.run(("cd %s && %s program.lua >all.log 2>&1; cat all.log"):format(t.quote(dir), kit.host()))
+  local seen = {}
+  for text in r.out:gmatch "%(3 main%) ([^\n]*)" do seen[#seen + 1] = text end
+  t.eq(seen, { "info\t1", "error\t1", "info\t2", "error\t2", "info\t3", "error\t3" })
+end)
+
 kit.test("an error that is a table is logged with its fields, in limited length", {
   main = [[
     ltask.fork(function() error { code = 7, at = { "x", 1 } } end)
