@@ -16,6 +16,7 @@ local PAGES <const> = {
   "docs/migrate-ant.md",
   "docs/migrate-openresty.md", "docs/migrate-luvit.md",
   "docs/zh/why.md", "docs/zh/install.md", "docs/zh/first-server.md", "docs/zh/first-service.md",
+  "docs/zh/migrate-ltask.md", "docs/zh/migrate-skynet.md",
 }
 
 -- Returns the paths of files below the root of the repository that match a shell pattern.
