@@ -97,6 +97,7 @@ local KNOWN <const> = {
   "^program:1: Unsupport type %w+ to serialize$", "^program:1: No receipt$", "^program:1: Can't send message: ",
   "^program:1: module '[^\n]*' not found:", "^{service:%d+} is dead$",
   "^service %d+ %(%w+%) has no handler for request '[^\n]*'$",
+  "^service %d+ %(%w+%): the name of the request is missing %(nil%)$",
 }
 local folder <const> = ...
 local peer <const> = ltask.spawn "peer"

@@ -27,6 +27,10 @@ local services <const> = {
 for _, case in ipairs {
   { "a missing bootstrap service", "bootstrap = { 'absent' }",
     "the bootstrap service 'absent': cannot find service 'absent'" },
+  { "a missing file: its names are on lines of their own", "bootstrap = { 'absent' }", "'absent':\n\tno file '" },
+  { "a missing bootstrap service with an argument that may be a service", "bootstrap = { 'absent', 'main' }",
+    "the bootstrap service 'absent' ('main' is its argument; several services are "
+      .. '{ { name = "absent" }, { name = "main" } }): cannot find service' },
   { "a bootstrap service that raises", "bootstrap = { { name = 'raises' } }",
     "the bootstrap service 'raises': ", "raises.lua:1: as it must" },
   { "a raised table", "bootstrap = { { name = 'raises_table' } }", "the bootstrap service 'raises_table': " },

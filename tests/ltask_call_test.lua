@@ -44,6 +44,21 @@ kit.test("a service may call itself", {
   out = { "42", "true\ttrue" },
 })
 
+kit.test("the error for an unknown request names a similar handler", {
+  services = { echo = echo },
+  main = [[
+    local a = ltask.spawn "echo"
+    for _, name in ipairs { "ehco", "delays", "something" } do say(select(2, pcall(ltask.call, a, name))) end
+    say(select(2, pcall(ltask.call, a)))
+  ]],
+  out = {
+    "service 4 (echo) has no handler for request 'ehco' (did you mean 'echo'?)",
+    "service 4 (echo) has no handler for request 'delays' (did you mean 'delay'?)",
+    "service 4 (echo) has no handler for request 'something'",
+    "service 4 (echo): the name of the request is missing (nil)",
+  },
+})
+
 kit.test("send does not suspend its caller", {
   services = { echo = echo },
   main = [[

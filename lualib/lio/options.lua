@@ -134,6 +134,14 @@ local function all_names(rules)
   return table.concat(names, ", ")
 end
 
+-- `hint(name, rules [, prefix = ""])`: returns a similar name, with the prefix, or all names, as the end of an error
+-- message about an unknown name.
+function M.hint(name, rules, prefix)
+  local near = type(name) == "string" and M.nearest(name, rules)
+  if near then return (" (did you mean '%s%s'?)"):format(prefix or "", near) end
+  return next(rules) and " (known: " .. all_names(rules) .. ")" or ""
+end
+
 -- `unknown(call, name, rules [, what])`: raises an error for a name that is not in the rules. Suggests a similar name,
 -- or lists all names.
 function M.unknown(call, name, rules, what)
@@ -141,9 +149,7 @@ function M.unknown(call, name, rules, what)
   if type(name) ~= "string" then
     misuse.raise(("%s: %s names must be strings, got %s"):format(call, what, misuse.shown(name)))
   end
-  local near = M.nearest(name, rules)
-  local hint = near and (" (did you mean '%s'?)"):format(near) or next(rules) and " (known: " .. all_names(rules) .. ")"
-  misuse.raise(("%s: %s '%s' is unknown%s"):format(call, what, name, hint or ""))
+  misuse.raise(("%s: %s '%s' is unknown%s"):format(call, what, name, M.hint(name, rules)))
 end
 
 -- `wrong(call, name, wanted, value [, what])`: raises an error for an invalid value of an option.

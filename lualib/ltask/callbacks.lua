@@ -50,11 +50,33 @@ end
 
 -- Requests and answers ------------------------------------------------------------------------
 
+-- Returns a hint about the handler whose name is similar to that of a request.
+local function suggest(name)
+  local names = {}
+  for key in next, ltask.dispatch() do
+    if type(key) == "string" then names[key] = true end
+  end
+  local near = type(name) == "string" and require "lio.options".nearest(name, names)
+  return near and (" (did you mean '%s'?)"):format(near) or ""
+end
+
 -- Called for a request without a handler.
 function M.unknown_request(name, from, session)
-  local text = ("service %d (%s) has no handler for request '%s'"):format(ltask.self(), ltask.label(), tostring(name))
+  local text = ("service %d (%s) has no handler for request '%s'%s"):format(
+    ltask.self(), ltask.label(), tostring(name), suggest(name))
+  if name == nil then
+    text = ("service %d (%s): the name of the request is missing (nil)"):format(ltask.self(), ltask.label())
+  end
   if session ~= 0 then return core.post(from, session, ERROR, text) end
   ltask.log.error(text .. ", sent by service " .. from)
+end
+
+-- Called for a request of this service to itself for which there is no handler before the service's file has returned.
+function M.early_request(name, from, session)
+  local text = ("service %d (%s) is still loading its file, and has no handler for request '%s' yet"):format(
+    ltask.self(), ltask.label(), tostring(name))
+  if session ~= 0 then return core.post(from, session, ERROR, text) end
+  ltask.log.error(text)
 end
 
 -- Called for an answer to a session that this service has never used.

@@ -10,6 +10,7 @@ local core = require "ltask.core"
 local require <const> = core.require_now
 
 local ERROR <const> = 3
+local ROOT <const> = 1
 
 local M = {}
 
@@ -27,6 +28,10 @@ end
 
 local function text_of(err)
   if type(err) == "string" then return err end
+  local meta = getmetatable(err)
+  if type(err) == "table" and not (type(meta) == "table" and rawget(meta, "__tostring")) then
+    return require "lio.repl.show".brief(err)
+  end
   local ok, text = pcall(tostring, err)
   return ok and text or "(error object is a " .. type(err) .. " value)"
 end
@@ -48,11 +53,17 @@ function M.from_answer(err)
 end
 
 -- `add_traceback(object [, co])`: adds this service's traceback: that of `co`, or by default that of the running
--- coroutine from two levels above the caller, where the program called the library. Does not repeat the object's last
--- traceback: if a coroutine fails because its call has failed, its traceback has not changed since the call.
+-- coroutine from two levels above the caller, where the program called the library. The frames of the library are left
+-- out; root is not mentioned if no other frames are left. Does not repeat the object's last traceback: if a coroutine
+-- fails because its call has failed, its traceback has not changed since the call.
 function M.add_traceback(object, co)
-  local traceback = co and debug.traceback(co, nil) or debug.traceback(nil, 4)
-  local text = ("in service %d (%s), %s"):format(ltask.self(), ltask.label(), traceback)
+  local traceback = require "lio.traceback".shorten(co and debug.traceback(co, nil) or debug.traceback(nil, 4))
+  local text = ("in service %d (%s)"):format(ltask.self(), ltask.label())
+  if traceback ~= "" then
+    text = text .. ", " .. traceback
+  elseif ltask.self() == ROOT then
+    return
+  end
   if object[#object] ~= text then object[#object + 1] = text end
 end
 

@@ -13,8 +13,13 @@ local function write(time, id, label, level, ...)
     label and " " .. label or "",
     table.concat(text, "\t")
   )
-  local file = level == "error" and io.stderr or io.stdout
-  file:write(line)
+  if level ~= "error" then
+    io.stdout:write(line)
+    return
+  end
+  -- If both streams lead to one file, the lines keep their order.
+  io.stdout:flush()
+  io.stderr:write(line)
 end
 
 -- `write_all(poplog, unpack_remove)`: takes all entries from the log, and writes them. The functions are those of

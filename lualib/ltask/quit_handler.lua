@@ -8,6 +8,6 @@ local quit = handlers.quit
 handlers.quit = nil
 ltask.fork(function()
   local ok, err = xpcall(quit, debug.traceback)
-  if not ok then ltask.log.error("error in quit: " .. tostring(err)) end
+  if not ok then ltask.log.error("error in quit: " .. core.require_now "lio.traceback".shorten(tostring(err))) end
   core.end_service()
 end)

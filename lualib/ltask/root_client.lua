@@ -22,9 +22,17 @@ function M.check_answer(call, ok, ...)
   misuse().relay(call, (err:gsub("call: cannot wait", call .. ": cannot wait", 1)))
 end
 
--- Sends root the request whose name is `call`, and returns the answer. The callers do not use a tail call, so that the
+-- Returns whether the running task runs this service's file: it handles root's request `init`.
+local function is_in_file()
+  local from, session = core.current()
+  return from == ROOT and session ~= 0
+end
+
+-- Sends root the request whose name is `call`, and returns the answer. Root records what a service's file waits for, so
+-- that it can report files that wait for each other. The callers do not use a tail call, so that the
 -- traceback of an error contains their names.
 local function ask_root(call, ...)
+  if is_in_file() then return M.check_answer(call, pcall(ltask.call, ROOT, "in_file", call, ...)) end
   return M.check_answer(call, pcall(ltask.call, ROOT, call, ...))
 end
 

@@ -37,6 +37,7 @@ local function init_root(config)
       preload = config.preload,
       generation = config.generation,
       grace = config.grace,
+      watchdog = config.core.watchdog,
       logger = config.logger,
       exclusive = config.exclusive,
       bootstrap = config.bootstrap,
@@ -72,9 +73,10 @@ end
 -- `start.start(config)`: returns the exit code when the system has ended. Raises if the configuration is invalid or the
 -- system cannot start. docs/ltask.md describes the configuration's fields.
 function M.start(config)
-  config = configuration.read(config)
+  local given = config
+  config = configuration.read(given)
   local accepted, problem = pcall(bootstrap.init, config.core)
-  if not accepted then configuration.fail("%s", tostring(problem):gsub("^[^\n]-:%d+: ", "", 1)) end
+  if not accepted then configuration.fail_core(given, problem) end
   local ok, result = xpcall(function()
     boot(config)
     return run(config)

@@ -71,6 +71,10 @@ pub(crate) struct LibraryState {
     pub(crate) wait_when_full: bool,
     /// Whether the service is starting: its main chunk has not returned yet.
     pub(crate) is_starting: bool,
+    /// Requests that wait until the service's main chunk has returned, because they have no handler yet.
+    pub(crate) held: Vec<Message>,
+    /// Whether the service library calls other callbacks than those of `ltask.callbacks`.
+    pub(crate) has_own_callbacks: bool,
     /// Whether the service has request handlers. If so, it does not end when it has no tasks left.
     pub(crate) has_handlers: bool,
     /// The number of tasks that wait until this service ends. These tasks do not keep the service running.

@@ -292,6 +292,12 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         unread <= self.capacity / 2 && self.has_refused.load(Ordering::Acquire)
     }
 
+    /// Undoes [`Mailbox::record_read`] for a bounded message that the service keeps and will read again.
+    pub(crate) fn record_held(&self) {
+        let (unread, all) = self.unread_counts();
+        self.set_unread(unread + 1, all + 1);
+    }
+
     /// Whether senders wait for room. The receiver calls this function whenever it has found the mailbox empty under
     /// the lock: only then does the result include every earlier refusal.
     pub(crate) fn has_refused(&self) -> bool {

@@ -160,6 +160,28 @@ impl Service {
         true
     }
 
+    /// Keeps a request that was read until `release_held` is called. The request counts as unread, so the mailbox's
+    /// capacity limits the number of held requests; if the service dies, the request is answered with an error.
+    pub(crate) fn hold(&mut self, message: Message) {
+        if message.is_bounded()
+            && let Some(slot) = &self.slot
+        {
+            slot.mailbox.record_held();
+        }
+        self.library.held.push(message);
+    }
+
+    /// Makes the held requests the next messages, in the order in which they arrived.
+    pub(crate) fn release_held(&mut self) {
+        for message in std::mem::take(&mut self.library.held).into_iter().rev() {
+            if message.wants_response() {
+                // The request is added again when it is read.
+                self.unanswered.remove(message.from, message.session);
+            }
+            self.batch.push_front(message);
+        }
+    }
+
     /// Called when the mailbox of `to`, which was full, has room again. Delivers waiting messages. Returns whether a
     /// task is ready.
     #[cold]

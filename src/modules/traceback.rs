@@ -51,7 +51,7 @@ fn frames_of_program<'m>(frames: &[&'m str]) -> Vec<&'m str> {
     let mut kept = Vec::new();
     let mut is_kept = true;
     for (index, frame) in frames.iter().enumerate() {
-        let after = frames.get(index + 1);
+        let after = frames[index + 1..].iter().find(|frame| !is_of_c(frame));
         is_kept = match *frame {
             // The line belongs to the frame above it.
             TAIL_CALLS => is_kept,
@@ -97,6 +97,13 @@ mod tests {
             "x.lua:1: boom\nstack traceback:\n\t[C]: in function 'error'\n\tx.lua:1: in main chunk\n\t[C]: in ?";
         let short = "x.lua:1: boom\nstack traceback:\n\t[C]: in function 'error'\n\tx.lua:1: in main chunk";
         assert_eq!(without_library(message), short);
+    }
+
+    #[test]
+    fn c_functions_above_the_library_are_removed_together() {
+        let message = "boom\nstack traceback:\n\t[C]: in function 'ltask.call'\n\t[C]: in function 'pcall'\n\
+            \tltask/root_client.lua:28: in upvalue 'ask_root'\n\tx.lua:1: in main chunk\n\t[C]: in ?";
+        assert_eq!(without_library(message), "boom\nstack traceback:\n\tx.lua:1: in main chunk");
     }
 
     #[test]

@@ -54,14 +54,14 @@ function M.walk(one, wrong, try)
 end
 
 -- `is_precise(err, name)` returns whether the error names the function `name` and the line of the call, which is line 1
--- of the chunk `program`. An error from another service is a table whose traceback contains that line.
+-- of the chunk `program`. An error from another service is a table whose traceback contains that line; the
+-- frames of the library, and so the function, are left out.
 function M.is_precise(err, name)
   local named = "%f[%w_]" .. name .. "%f[^%w_]"
   if type(err) == "string" then return err:find "^program:1: " ~= nil and err:find(named) ~= nil end
   if type(err) ~= "table" or not err.message then return false end
   local shown = tostring(err)
-  return shown:find("program:1:", 1, true) ~= nil and shown:find(named) ~= nil
-    and not err.message:find "^[^\n]-%.lua:%d+:"
+  return shown:find("program:1:", 1, true) ~= nil and not err.message:find "^[^\n]-%.lua:%d+:"
 end
 
 return M

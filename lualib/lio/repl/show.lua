@@ -1,5 +1,5 @@
 -- Values as the prompt shows them: strings with quotes, tables with their content. The size of the text is limited, and
--- no code of the program runs, except `__tostring`. Called by repl.lua.
+-- no code of the program runs, except `__tostring`. Called by repl.lua, and by services for errors that are tables.
 
 local M = {}
 
@@ -10,6 +10,9 @@ local DEPTH <const> = 4
 local ELEMENTS <const> = 100
 local BYTES <const> = 1000
 local TOTAL <const> = 1000
+-- Limits for `brief`: elements in all, and bytes of the text.
+local BRIEF_TOTAL <const> = 30
+local BRIEF_BYTES <const> = 1000
 
 local ESCAPES <const> = { ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t", ["\\"] = "\\\\", ['"'] = '\\"' }
 
@@ -91,6 +94,16 @@ function M.one(value, state, depth)
     return ok and text or "(__tostring: " .. tostring(text) .. ")"
   end
   return show_table(value, state, depth)
+end
+
+-- `brief(value)`: returns a value as text of limited length, for an error message.
+function M.brief(value)
+  local text = M.one(value, { left = BRIEF_TOTAL, open = {} }, 0)
+  if #text <= BRIEF_BYTES then return text end
+  -- The end of the text is not inside a character.
+  local last = BRIEF_BYTES
+  while last > 0 and text:find("^[\128-\191]", last + 1) do last = last - 1 end
+  return text:sub(1, last) .. "…"
 end
 
 -- `all(…)`: returns the values as text, separated by tabs, or by line breaks if a value has several lines.

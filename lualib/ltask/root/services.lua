@@ -6,6 +6,7 @@
 
 local ltask = require "ltask"
 local core = require "ltask.core"
+local loading = require "ltask.root.loading"
 local native = require "ltask.root"
 local shutdown = require "ltask.root.shutdown"
 
@@ -32,6 +33,7 @@ local logger
 -- `configure(config)`: sets the configuration that new services get.
 function M.configure(root_config)
   config = root_config
+  loading.configure(config.watchdog)
 end
 
 -- `set_logger(id)`: makes a service the logger, which quits last.
@@ -108,6 +110,8 @@ end
 -- `init(id, t)`: sends a new service the request to run its file as `t` describes, and waits until the file has
 -- returned. The service handles the request in src/modules/ltask/start.rs.
 function M.init(id, t)
+  loading.begin(id, t.label or t.name)
+  local _ <close> = setmetatable({}, { __close = function() loading.finish(id) end })
   ltask.syscall(id, "init", {
     name = t.name,
     args = t.args,
@@ -142,11 +146,13 @@ local function create(id, t)
   M.init(id, t)
 end
 
--- `spawn(t)`: creates the service that `t` describes. Returns its address. If the service's file raises an error,
--- `spawn` raises it too.
-function M.spawn(t)
+-- `spawn(t [, created])`: creates the service that `t` describes. Returns its address. If the service's file raises an
+-- error, `spawn` raises it too. `created(id)` is called before the file runs.
+function M.spawn(t, created)
   if is_ending then error(IS_ENDING, 0) end
   local id = new_id()
+  if created then created(id) end
+  loading.set_target(ltask.current_session().from, id)
   local ok, problem = pcall(create, id, t)
   if ok then return id end
   -- A service whose file has failed must quit; root gets a signal when the service has died.

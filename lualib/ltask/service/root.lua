@@ -3,6 +3,7 @@
 
 local ltask = require "ltask"
 local core = require "ltask.core"
+local loading = require "ltask.root.loading"
 local native = require "ltask.root"
 local names = require "ltask.root.names"
 local services = require "ltask.root.services"
@@ -61,6 +62,12 @@ S.kill = services.kill
 function S.servicepath(path)
   if path then config.service_path = path end
   return config.service_path
+end
+
+-- `in_file(call, …)`: the request `call`, if the caller's file waits for the answer.
+function S.in_file(call, ...)
+  local _ <close> = loading.wait(ltask.current_session().from, call, (...))
+  return S[call](...)
 end
 
 -- `label(id)`: returns the label of a service, or nil.
@@ -149,7 +156,7 @@ local function start_all()
   for _, one in ipairs(config.bootstrap) do
     -- An earlier service may have ended the system.
     if services.is_ending() then return end
-    start_part(("the bootstrap service '%s'"):format(one.name), spawn_service, one)
+    start_part(("the bootstrap service '%s'%s"):format(one.name, one.note or ""), spawn_service, one)
   end
   services.release()
 end

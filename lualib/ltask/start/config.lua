@@ -79,13 +79,25 @@ local function read_named_service(name, t)
   return describe(where, name, t, table.pack(table.unpack(t)))
 end
 
+-- Returns a note for the error that the service of `bootstrap = { "a", "b" }` does not exist; nil if it has no such
+-- argument.
+local function arguments_note(t)
+  if type(t[2]) ~= "string" then return nil end
+  return (" ('%s' is its argument; several services are { { name = \"%s\" }, { name = \"%s\" } })"):format(
+    t[2], t[1], t[2])
+end
+
 -- Reads the bootstrap services. In G1 `t` is `{ "main", args… }`; in G2 it is a list of services, or a table of
 -- services by name. A table of services by name has no order, so its services start in the order of their names.
 local function read_bootstrap(t)
   if t == nil then fail("bootstrap is missing; an example is bootstrap = { { name = \"main\" } }") end
   if type(t) == "string" then return { read_service("bootstrap", t) } end
   if type(t) ~= "table" then fail("bootstrap: a table expected, got %s", type(t)) end
-  if type(t[1]) == "string" or type(t.name) == "string" then return { read_service("bootstrap", t) } end
+  if type(t[1]) == "string" or type(t.name) == "string" then
+    local one = read_service("bootstrap", t)
+    one.note = not t.name and arguments_note(t) or nil
+    return { one }
+  end
   local names, list = {}, {}
   for key in pairs(t) do
     if type(key) == "string" then names[#names + 1] = key end
@@ -123,11 +135,25 @@ end
 -- Fields of the configuration override those of `core`.
 local function read_core(config)
   local t = {}
-  for name, value in pairs(config.core or {}) do t[name] = value end
+  for name, value in pairs(config.core or {}) do
+    if not CORE_FIELDS[name] then
+      fail("core.%s is unknown%s", tostring(name), options.hint(name, CORE_FIELDS, "core."))
+    end
+    t[name] = value
+  end
   for name in pairs(CORE_FIELDS) do
     if config[name] ~= nil then t[name] = config[name] end
   end
-  return options.check("ltask.start", 1, t, CORE_FIELDS, "field of core")
+  return t
+end
+
+-- `fail_core(config, problem)`: raises the error `problem` of `bootstrap.init`, which names a field as `config.worker`.
+-- `config` is the table of the program, with the field in `core` or outside of it.
+function M.fail_core(config, problem)
+  local text = tostring(problem):gsub("^[^\n]-:%d+: ", "", 1)
+  fail("%s", (text:gsub("^config%.([%w_]+)", function(name)
+    return config[name] == nil and "core." .. name or name
+  end)))
 end
 
 -- `read(config)`: returns the configuration in one form: `core` has all fields for `bootstrap.init`, `bootstrap` and

@@ -1,6 +1,7 @@
 //! Lua functions that the service library calls in rare cases: the functions of `ltask.callbacks`, or of the module
 //! that `core.use_callbacks` has set. The module is loaded when it is first used.
 
+use super::arguments::service;
 use crate::lua::{Argument, Call, Continuation, Fault, Function, Kind, Next, Outcome, Register, RegistryName, then};
 
 /// Lua's own `require`.
@@ -29,6 +30,7 @@ pub(super) fn require<R>(
 pub(super) fn use_callbacks(call: &mut Call<'_>) -> Result<(), Fault> {
     call.expect(1, Kind::String, "string")?;
     call.create(Register(&CALLBACKS, Argument(1)))?;
+    service(call)?.library.has_own_callbacks = true;
     Ok(())
 }
 

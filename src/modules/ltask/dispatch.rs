@@ -13,11 +13,12 @@ use super::unused::{end_if_unused, has_finished};
 use super::wake::{handle_signal, run_timeout, wake_waiter};
 use crate::event::clock::monotonic_nanos;
 use crate::ltask::library_state::MessageHeader;
-use crate::ltask::message::{BorrowedPayload, Message, kind};
+use crate::ltask::message::{BorrowedPayload, Message, Payload, kind};
 use crate::ltask::service::Service;
 use crate::lua::{
     Argument, Call, DecodedOnPush, Fault, Function, INDEX, Kind, Next, Nil, Outcome, Pushing, results, then,
 };
+use crate::modules::pack;
 use crate::task::{Ending, Tag, Tasks};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -324,7 +325,8 @@ fn handler_found(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Faul
 }
 
 /// Handles a system message of `count` values, or a request for which the service has no handler. The request `tasks`,
-/// which inspects the service's tasks, has the same effect as the system message `tasks`.
+/// which inspects the service's tasks, has the same effect as the system message `tasks`. While the service's file has
+/// not returned, the requests of other services are held.
 #[cold]
 fn handle_without_handler(
     call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, user: bool, tag: Tag, runner: u32,
@@ -334,6 +336,19 @@ fn handle_without_handler(
         let handler = call.count();
         return start_request(call, tasks, count, handler, tag, runner);
     }
+    let library = &service(call)?.library;
+    if library.is_starting && user && !library.has_own_callbacks {
+        if tag.from != service(call)?.id {
+            hold_request(call, tag)?;
+            return continue_batch(call, tasks, runner);
+        }
+        // The file may wait for the answer, so the request is not held.
+        callbacks::push(call, "early_request")?;
+        call.push(Argument(1))?;
+        call.push(tag.from)?;
+        call.push(tag.session)?;
+        return LoopStep::next(Next::call(4, then(call_returned), runner));
+    }
     // There is no handler with this name. The sender gets an error; if there is no sender, the error is logged.
     callbacks::push(call, "unknown_request")?;
     call.push(Argument(1))?;
@@ -341,6 +356,18 @@ fn handle_without_handler(
     call.push(tag.session)?;
     call.push_copies(2..=count)?;
     LoopStep::next(Next::call(count + 3, then(call_returned), runner))
+}
+
+/// Holds the request whose values are on the stack until the service's file has returned.
+fn hold_request(call: &mut Call<'_>, tag: Tag) -> Result<(), Fault> {
+    // Values that were received have no metamethods, so the packing calls no Lua code.
+    let payload = pack::block(call, 1)?.unwrap_or_else(|| Payload::pack(&[]));
+    let service = service(call)?;
+    service.library.current_message = None;
+    let (from, to) = (tag.from, service.id);
+    service.hold(Message { from, to, session: tag.session, kind: kind::REQUEST, payload });
+    call.drop_to(0);
+    Ok(())
 }
 
 /// Starts the task of a request of `count` values. The request's handler is on top of the stack, at `handler`.

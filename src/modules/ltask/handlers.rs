@@ -50,7 +50,9 @@ pub(super) fn dispatch_table(call: &mut Call<'_>) -> Result<Argument, Fault> {
 /// Adds the handlers in the table at `index` to the request handlers. Returns the index of the table of all request
 /// handlers.
 pub(super) fn add_handlers(call: &mut Call<'_>, index: i32) -> Result<i32, Fault> {
-    service(call)?.library.has_handlers = true;
+    let service = service(call)?;
+    service.library.has_handlers = true;
+    service.release_held();
     let handlers = call.registered(&REQUESTS)?;
     match call.kind(handlers) == Kind::Table && is_empty(call, handlers) {
         // The table itself is used, so that handlers which are added to it later are found.

@@ -39,7 +39,9 @@ fn started(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
     if call.kind(outcome.first) == Kind::Table {
         add_handlers(call, outcome.first)?;
     }
-    service(call)?.library.is_starting = false;
+    let service = service(call)?;
+    service.library.is_starting = false;
+    service.release_held();
     Ok(())
 }
 
@@ -103,7 +105,7 @@ fn not_found(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
     let name = call.raw_field(1, "name")?;
     let text = |index| String::from_utf8_lossy(call.string(index).unwrap_or_default());
     let tried = text(outcome.first + 1);
-    let message = format!("cannot find service '{}':{tried}", text(name));
+    let message = format!("cannot find service '{}':\n\t{}", text(name), tried.trim_start());
     let message = call.create(message)?;
     Err(Fault::value(message))
 }
