@@ -387,15 +387,7 @@ local player <const> = [[
   end
 ]]
 
-local function free_port()
-  local socket = require "lio.socket".create "tcp"
-  socket:bind("127.0.0.1", 0)
-  local _, port = socket:info "socket":value()
-  socket:close()
-  return port
-end
-
-local port <const> = free_port()
+local port <const> = skynet_kit.free_ports(1)
 
 test("a client logs in, enters the game server, and gets its answers again after a new connection", {
   services = { login = login:gsub("PORT", port), game = game, game_agent = game_agent },
