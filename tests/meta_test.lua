@@ -23,8 +23,8 @@ for name in ([[ lio.serve lio.test lio.check lio.new lio.repl lio.command lio.li
   lio.defer lio.watch_hooks lio.supervisor lio.misuse lio.options lio.debug lio.panics bee.object
   ltask.callbacks ltask.concurrent ltask.coroutines ltask.errors ltask.exclusive_loop ltask.log ltask.log_output
   ltask.main ltask.main_thread ltask.quit_handler ltask.require ltask.root_client ltask.sessions
-  skynet.argument skynet.boot skynet.callbacks skynet.clock skynet.config skynet.crypt.core skynet.debug skynet.frames
-  skynet.gate
+  skynet.argument skynet.boot skynet.callbacks skynet.clock skynet.config skynet.console skynet.crypt.core
+  skynet.debug skynet.debug_console skynet.frames skynet.gate skynet.launcher skynet.missing
   skynet.inspect skynet.lifecycle skynet.manager skynet.message skynet.names skynet.packed_message skynet.protocol
   skynet.redirect skynet.registry_service skynet.request skynet.response skynet.select skynet.sockets skynet.task
   skynet.trace skynet.unhandled http.internal ]]):gmatch "%S+" do

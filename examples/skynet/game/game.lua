@@ -1,4 +1,4 @@
--- The game server: players who have logged in connect to it. Each login has a service `player`, which answers requests.
+-- The game server: players connect to it after their login. Each login has a service `player`, which answers requests.
 
 local msgserver = require "snax.msgserver"
 local skynet = require "skynet"
