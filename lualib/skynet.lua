@@ -96,4 +96,7 @@ if not ltask.call then
   end
 end
 
+-- After all other searchers: `require` of a module of skynet that is missing here raises what to use instead.
+package.searchers[#package.searchers + 1] = function(name) return require "skynet.missing".search(name) end
+
 return setmetatable(skynet, meta)

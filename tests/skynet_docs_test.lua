@@ -62,6 +62,39 @@ t.test("names that the manual lists as missing do not exist", function()
   t.ok(count > 40, count)
 end)
 
+t.test("require of a missing module says what to use instead, unless the program has the module", function()
+  local modules = {}
+  for cell in section "What is not there":gmatch "\n| ([^|]+) |" do
+    for name in cell:gmatch "`([%w_.]+)`" do modules[#modules + 1] = name end
+  end
+  local dir = t.tmp()
+  t.write(dir .. "/lpeg.lua", "return 'the program’s'")
+  t.write(dir .. "/main.lua", ([[
+    local skynet = require "skynet"
+    skynet.start(function()
+      for name in ("%s"):gmatch "%%S+" do io.write((select(2, pcall(require, name))), "\n") end
+      io.write(select(2, pcall(function() require "skynet.nonsense" end)), "\n")
+      io.write(tostring(skynet.forward_type), "\n")
+      skynet.exit()
+    end)
+  ]]):format(table.concat(modules, " ")))
+  local r = kit.program("os.exit(require 'skynet.start' 'main', true)", dir)
+  t.eq({ r.err, r.code }, { "", 0 })
+  local lines = kit.lines(r.out)
+  t.ok(#modules > 40, #modules)
+  for i, name in ipairs(modules) do
+    local problem = ("module '%s' is a part of skynet that lio does not have: "):format(name)
+    if name == "lpeg" then
+      t.eq(lines[i], "the program’s")
+    else
+      t.ok(lines[i]:find(problem, 1, true) and lines[i]:find "%(docs/skynet%.md, What is not there%)$", lines[i])
+    end
+  end
+  t.ok(lines[#modules + 1]:find "main%.lua:4: module 'skynet%.nonsense' not found:$", lines[#modules + 1])
+  t.eq(lines[#lines - 1], "\tno module of lio's skynet API (docs/skynet.md, Modules)")
+  t.eq(lines[#lines], "nil")
+end)
+
 t.test("the manual names every module of skynet's library that programs use", function()
   local named = {}
   for name in (section "Modules" .. section "What is not there"):gmatch "`([%w_.]+)`" do named[name] = true end

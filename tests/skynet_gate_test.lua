@@ -320,24 +320,44 @@ local login <const> = [[
 local game <const> = [[
   local msgserver = require "snax.msgserver"
   local server = {}
-  function server.register_handler(source, name)
+  local agent
+  function server.register_handler(...)
+    local name = ...
+    say("register", select("#", ...), name)
+    agent = skynet.newservice "game_agent"
     skynet.call(".login", "lua", "register_gate", name, skynet.self())
     server.name = name
   end
-  function server.login_handler(uid, secret)
+  function server.login_handler(...)
+    local uid, secret = ...
+    say("login", select("#", ...), uid, #secret)
     msgserver.login(msgserver.username(uid, 1, server.name), secret)
     return 1
   end
-  function server.logout_handler(uid) msgserver.logout(msgserver.username(uid, 1, server.name)) end
+  function server.kick_handler(...) say("kick", ...) end
+  function server.logout_handler(...)
+    local uid = ...
+    say("logout", ...)
+    msgserver.logout(msgserver.username(uid, 1, server.name))
+  end
   local count = 0
   function server.request_handler(username, message)
     count = count + 1
     if message == "fail" then error("failed", 0) end
+    if message == "agent" then return skynet.tostring(skynet.rawcall(agent, "client", message)) end
     return count .. ":" .. msgserver.userid(username) .. ":" .. message
   end
   function server.auth_handler(username) say("auth", (msgserver.userid(username)), msgserver.ip(username) ~= nil) end
   function server.disconnect_handler(username) say("left", (msgserver.userid(username))) end
   msgserver.start(server)
+]]
+
+-- The game server passes it requests with `rawcall`, as a string.
+local game_agent <const> = [[
+  skynet.register_protocol { name = "client", id = skynet.PTYPE_CLIENT, unpack = skynet.tostring }
+  skynet.start(function()
+    skynet.dispatch("client", function(_, _, message) skynet.ret(message .. " answers") end)
+  end)
 ]]
 
 -- The side of the client: `log_in(port, token, wrong)` returns the answer and the secret; `enter(port, text, secret)`
@@ -367,18 +387,10 @@ local player <const> = [[
   end
 ]]
 
-local function free_port()
-  local socket = require "lio.socket".create "tcp"
-  socket:bind("127.0.0.1", 0)
-  local _, port = socket:info "socket":value()
-  socket:close()
-  return port
-end
-
-local port <const> = free_port()
+local port <const> = skynet_kit.free_ports(1)
 
 test("a client logs in, enters the game server, and gets its answers again after a new connection", {
-  services = { login = login:gsub("PORT", port), game = game },
+  services = { login = login:gsub("PORT", port), game = game, game_agent = game_agent },
   main = ("local PORT <const> = %d\n"):format(port) .. player .. [[
     skynet.newservice "login"
     local gate = skynet.newservice "game"
@@ -401,6 +413,7 @@ test("a client logs in, enters the game server, and gets its answers again after
     say(answer)
     say(request(7, "hello"))
     say("failed", request(8, "fail"))
+    say(request(9, "agent"))
     socket.close(id)
     skynet.sleep(5)
     say((enter(game_port, name .. ":1", secret)))
@@ -408,22 +421,28 @@ test("a client logs in, enters the game server, and gets its answers again after
     say(answer)
     say(request(7, "hello"))
     say(request(7, "hello"))
-    skynet.call(gate, "lua", "logout", "ann")
+    skynet.call(gate, "lua", "kick", "ann", 1)
+    skynet.call(gate, "lua", "logout", "ann", 1)
     say(socket.read(id))
     skynet.sleep(5)
   ]],
   out = function(lines)
     -- The lines of the game server and those of the client come in any order.
     local of_server, of_client = {}, {}
+    local of_server_events <const> = { register = 1, login = 1, auth = 1, left = 1, kick = 1, logout = 1 }
     for _, line in ipairs(lines) do
-      local list = (line:find "^auth\t" or line:find "^left\t") and of_server or of_client
+      local list = of_server_events[line:match "^%a+"] and of_server or of_client
       list[#list + 1] = line
     end
-    t.eq(of_server, { "auth\tann\ttrue", "left\tann", "auth\tann\ttrue" })
+    t.eq(of_server, {
+      "register\t1\tone", "login\t2\tann\t8", "auth\tann\ttrue", "left\tann", "auth\tann\ttrue", "kick\tann\t1",
+      "logout\tann\t1",
+    })
     t.eq(of_client, {
       "401 Unauthorized", "403 Forbidden", "400 Bad Request", "200 MQ==",
       "404 User Not Found", "401 Unauthorized", "200 OK", "1:ann:hello\t1\t7", "failed\t\t0\t8",
-      "403 Index Expired", "200 OK", "1:ann:hello\t1\t7", "3:ann:hello\t1\t7", "false\t",
+      "agent answers\t1\t9",
+      "403 Index Expired", "200 OK", "1:ann:hello\t1\t7", "4:ann:hello\t1\t7", "false\t",
     })
   end,
 })

@@ -177,8 +177,9 @@ kit.test("register_protocol refuses invalid fields", {
     skynet.register_protocol { name = "pack only", id = 102, pack = function() return "" end }
     say(pcall(skynet.call, skynet.self(), "pack only"))
     skynet.register_protocol { name = "unpack only", id = 103, unpack = function() return "" end }
-    say(pcall(skynet.call, skynet.self(), "unpack only"))
-    say(pcall(skynet.send, skynet.self(), "unpack only"))
+    local function fail(...) say((select(2, pcall(...)):gsub("^.*/main.lua:%d+: ", ""))) end
+    fail(skynet.call, skynet.self(), "unpack only")
+    fail(skynet.send, skynet.self(), "unpack only")
   ]],
   out = {
     "register_protocol: a table expected, got nil",
@@ -191,8 +192,8 @@ kit.test("register_protocol refuses invalid fields", {
     "register_protocol: x: pack is not a function",
     "register_protocol: x, 101: the name or the id is taken",
     "false\tservice 3 (main) has no handler for request 'pack only'",
-    "false\tthe protocol 'unpack only' has no function pack",
-    "false\tthe protocol 'unpack only' has no function pack",
+    "call: the protocol 'unpack only' has no function pack: pass one to register_protocol, or use rawcall",
+    "send: the protocol 'unpack only' has no function pack: pass one to register_protocol, or use rawsend",
   },
 })
 

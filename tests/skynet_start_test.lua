@@ -69,11 +69,12 @@ t.test("an invalid configuration raises before the system boots", function()
     local start = require "skynet.start"
     for _, config in ipairs {
       true, {}, { start = 1 }, { thread = "2" }, { thread = 0 }, { luaservice = {} }, { 1 }, { args = 1 },
+      { logger = { name = "x" } }, { start = "program", logger = "none/log" }, { logservice = "snlua" },
       { start = "program", preload = "./none.lua" }, { start = "program", ltask = { unknown = 1 } },
     } do
-      print((select(2, pcall(start, config)):gsub("\n.*", ""):gsub("^program.lua:6: ", "")))
+      print((select(2, pcall(start, config)):gsub("\n.*", ""):gsub("^program.lua:7: ", "")))
     end
-    print((select(2, pcall(start, "no_such_service")):gsub("\n.*", ""):gsub("^program.lua:8: ", "")))
+    print((select(2, pcall(start, "no_such_service")):gsub("\n.*", ""):gsub("^program.lua:9: ", "")))
     print(pcall(start))
   ]]
   local lines = kit.lines(r.out)
@@ -86,9 +87,12 @@ t.test("an invalid configuration raises before the system boots", function()
     "^skynet%.start: field 'thread' must be an integer from 1 to 256, got 0$",
     "^skynet%.start: field 'luaservice' must be a string, got a table$",
     "^skynet%.start: a field's name is not a string: 1$", "^skynet%.start: field 'args' must be a table, got 1$",
+    "^skynet%.start: field 'logger' must be the name of a log file %(a service is `logservice`%), got a table$",
+    "^skynet%.start: logger: none/log: No such file or directory$",
+    "^skynet%.start: logservice is \"snlua\", so 'logger' must be the name of a service$",
     "^skynet%.start: preload: .*none%.lua", "^ltask%.start: field 'unknown' is unknown %(known: bootstrap, ",
     "^skynet%.start: the service 'no_such_service' was not found",
-    "^false\tprogram%.lua:9: skynet%.start: a table or .* got nil$",
+    "^false\tprogram%.lua:10: skynet%.start: a table or .* got nil$",
   } do
     t.ok((lines[i] or ""):find(pattern), t.show(lines[i]) .. " does not match " .. pattern)
   end
@@ -211,6 +215,157 @@ t.test("fields that the preload file sets on skynet exist in each service", func
     ]]):format(workers), dir)
     t.eq({ r.out, r.err, r.code }, { "true hello of 3 42\ntrue hello of 4\n", "", 0 })
   end
+end)
+
+-- Configuration files --------------------------------------------------------------------------------
+
+local function write_lines(path, lines) t.write(path, table.concat(lines, "\n") .. "\n") end
+
+-- Returns a folder with a configuration in two files, in the form of skynet's examples, and a service.
+local function configured()
+  local dir = t.tmp()
+  os.execute("mkdir -p " .. t.quote(dir .. "/examples") .. " " .. t.quote(dir .. "/service"))
+  write_lines(dir .. "/examples/config.path", {
+    'root = "./"', 'luaservice = root.."service/?.lua;"..root.."examples/?.lua"',
+    'lualoader = root .. "lualib/loader.lua"', 'lua_path = root.."lualib/?.lua;"..root.."lualib/?/init.lua"',
+    'snax = root.."examples/?.lua;"..root.."test/?.lua"',
+  })
+  write_lines(dir .. "/examples/config", {
+    'include "config.path"', "", '-- preload = "./examples/preload.lua"', "thread = 2", "logger = nil", 'logpath = "."',
+    "harbor = 1", 'address = "127.0.0.1:2526"', 'master = "127.0.0.1:2013"', 'start = "main"\t-- main script',
+    ("%s = %q"):format("bootstrap", "snlua bootstrap"), 'standalone = "0.0.0.0:2013"', "max_client = 64",
+    "is_test = true", 'home = "$TEST_HOME/data"', '-- daemon = "./skynet.pid"',
+  })
+  t.write(dir .. "/examples/main.lua", [[
+    local skynet = require "skynet"
+    skynet.start(function()
+      for _, key in ipairs { "thread", "max_client", "is_test", "home", "logger", "snax", "root" } do
+        print(key, skynet.getenv(key))
+      end
+      skynet.exit()
+    end)
+  ]])
+  return dir
+end
+
+-- Runs `code`, which may use `start`, in the folder, with TEST_HOME set. Returns the result of t.run.
+local function run_configured(dir, code, environment)
+  t.write(dir .. "/run.lua", "local start = require 'skynet.start'\n" .. code)
+  return t.run(("cd %s && env %s timeout -k 1 60 %s run.lua"):format(t.quote(dir), environment or "TEST_HOME=/home/x",
+    kit.host()))
+end
+
+-- Returns the lines of a log, without their times.
+local function log_lines(text)
+  local lines = {}
+  for i, line in ipairs(kit.lines(text)) do lines[i] = line:gsub("^%[.-%]", "") end
+  return lines
+end
+
+t.test("a configuration file of skynet may include files and use variables of the environment", function()
+  local r = run_configured(configured(), "os.exit(start(start.config 'examples/config'), true)")
+  t.eq({ r.err, r.code }, { "", 0 })
+  t.eq(log_lines(r.out), {
+    "[INFO](3 main) skynet.start: these fields have no effect here: harbor, standalone (docs/migrate-skynet.md)",
+    "[INFO](3 main) thread\t2", "[INFO](3 main) max_client\t64", "[INFO](3 main) is_test\ttrue",
+    "[INFO](3 main) home\t/home/x/data", "[INFO](3 main) logger\tnil",
+    "[INFO](3 main) snax\t./examples/?.lua;./test/?.lua", "[INFO](3 main) root\t./",
+  })
+end)
+
+t.test("logger is the name of a log file, to which all lines are appended", function()
+  local dir = configured()
+  t.write(dir .. "/game.log", "before\n")
+  -- The program's service of that name does not become the logger.
+  t.write(dir .. "/service/logger.lua", "error 'not the logger'")
+  t.write(dir .. "/examples/main.lua", [[
+    local skynet = require "skynet"
+    skynet.start(function()
+      print "one"
+      skynet.fork(error, "two", 0)
+      skynet.yield()
+      skynet.exit()
+    end)
+  ]])
+  local r = run_configured(dir, [[
+    local config = start.config "examples/config"
+    config.logger, config.harbor, config.standalone = "game.log", 0, nil
+    os.exit(start(config), true)
+  ]])
+  t.eq({ r.out, r.err, r.code }, { "", "", 0 })
+  local lines = log_lines(io.open(dir .. "/game.log"):read "a")
+  t.eq({ table.unpack(lines, 1, 3) }, { "before", "[INFO](3 main) one", "[ERROR](3 main) two" })
+end)
+
+t.test("logservice is a service that takes the log", function()
+  local dir = configured()
+  t.write(dir .. "/service/mylog.lua", [[
+    local ltask = require "ltask"
+    local S = {}
+    function S.quit()
+      for _, id, entry, size in ltask.poplog do
+        local level, text = ltask.unpack_remove(entry, size)
+        io.write("mylog ", id, " ", level, " ", text, "\n")
+      end
+    end
+    return S
+  ]])
+  t.write(dir .. "/examples/main.lua", [[
+    local skynet = require "skynet"
+    print "text"
+    skynet.start(skynet.exit)
+  ]])
+  for _, fields in ipairs { "logservice = 'mylog'", "logger, config.logservice = 'mylog', 'snlua'" } do
+    local r = run_configured(dir, "local config = start.config 'examples/config' "
+      .. "config.standalone, config.harbor = nil, 0 "
+      .. "config." .. fields .. " os.exit(start(config), true)")
+    t.eq({ r.out, r.err, r.code }, { "mylog 3 info text\n", "", 0 }, fields)
+  end
+end)
+
+t.test("errors in a configuration file name the file, and the line of the program or of the file", function()
+  local dir = configured()
+  for name, text in pairs {
+    syntax = "thread = = 2", variable = "home = '$NO_SUCH_VARIABLE'", value = "x = { 1 }", code = "x = root .. 'y'",
+    missing = "include 'none.path'", include = "x = 1\ninclude(5)", inner = "x = 1\ninclude 'examples/deep'",
+    ["examples/deep"] = "include 'syntax.path'", ["examples/syntax.path"] = "x = = 1",
+  } do
+    t.write(dir .. "/" .. name, text)
+  end
+  local r = run_configured(dir, [[
+    for _, name in ipairs { "syntax", "variable", "value", "code", "missing", "include", "inner", "none", 5 } do
+      print((select(2, pcall(function() start.config(name) end))))
+    end
+  ]])
+  t.eq({ r.err, kit.lines(r.out) }, { "", {
+    "run.lua:3: skynet.start.config: syntax:1: unexpected symbol near '='",
+    "run.lua:3: skynet.start.config: variable: the environment variable 'NO_SUCH_VARIABLE' is not set",
+    "run.lua:3: skynet.start.config: value: the value of 'x' must be a string, a number or a boolean, got a table",
+    "code:1: attempt to concatenate a nil value (global 'root')",
+    "missing:1: skynet.start.config: none.path: No such file or directory",
+    "include:2: skynet.start.config: include: the name of a file expected, got 5",
+    "examples/deep:1: skynet.start.config: examples/syntax.path:1: unexpected symbol near '='",
+    "run.lua:3: skynet.start.config: none: No such file or directory",
+    "run.lua:3: bad argument #1 to 'config' (string expected, got number)",
+  } })
+end)
+
+t.test("the log names similar fields and fields without an effect, and the error a template without '?'", function()
+  local dir = t.tmp()
+  t.write(dir .. "/main.lua", "require 'skynet'.start(require 'skynet'.exit)")
+  local function run(config)
+    t.write(dir .. "/run.lua", "os.exit(require 'skynet.start' " .. config .. ", true)")
+    return t.run(("cd %s && timeout -k 1 60 %s run.lua"):format(t.quote(dir), kit.host()))
+  end
+  local r = run "{ threads = 2, lua_service = './?.lua', cpath = 'x', daemon = 'y', harbor = 0, port = 1 }"
+  t.eq({ r.err, log_lines(r.out) }, { "", {
+    "[INFO](3 main) skynet.start: these fields have no effect here: cpath, daemon (docs/migrate-skynet.md)",
+    "[INFO](3 main) skynet.start: field 'lua_service': did you mean 'luaservice'?",
+    "[INFO](3 main) skynet.start: field 'threads': did you mean 'thread'?",
+  } })
+  r = run "{ luaservice = 'service/' }"
+  t.ok(r.err:find("luaservice: the template 'service/' has no '?' for the service's name; "
+    .. "an example is 'service/?.lua'", 1, true), r.err)
 end)
 
 t.finish()

@@ -1,8 +1,8 @@
--- Writes the log: errors to standard error, other entries to standard output. Used by the logger, and by `ltask.start`
--- for the remaining entries when the logger has ended.
+-- Writes the log: errors to standard error, other entries to standard output; or all entries to a file. Used by the
+-- logger, and by `ltask.start` for the remaining entries when the logger has ended.
 
 -- Writes an entry as `[time][LEVEL](id label) text`. `time` is in centiseconds since the epoch; `label` may be nil.
-local function write(time, id, label, level, ...)
+local function write(file, time, id, label, level, ...)
   local text = {}
   for i = 1, select("#", ...) do text[i] = tostring((select(i, ...))) end
   local line = ("[%s.%02d][%s](%d%s) %s\n"):format(
@@ -13,8 +13,8 @@ local function write(time, id, label, level, ...)
     label and " " .. label or "",
     table.concat(text, "\t")
   )
-  if level ~= "error" then
-    io.stdout:write(line)
+  if file or level ~= "error" then
+    (file or io.stdout):write(line)
     return
   end
   -- If both streams lead to one file, the lines keep their order.
@@ -22,14 +22,15 @@ local function write(time, id, label, level, ...)
   io.stderr:write(line)
 end
 
--- `write_all(poplog, unpack_remove)`: takes all entries from the log, and writes them. The functions are those of
--- `ltask.core` and `ltask`, or those of `ltask.bootstrap`.
-return function(poplog, unpack_remove)
+-- `write_all(poplog, unpack_remove[, file])`: takes all entries from the log, and writes them. The functions are those
+-- of `ltask.core` and `ltask`, or those of `ltask.bootstrap`. `file`: the file that gets all entries.
+return function(poplog, unpack_remove, file)
   local time, id, label, pointer, size = poplog()
   if not time then return end
   repeat
-    write(time, id, label, unpack_remove(pointer, size))
+    write(file, time, id, label, unpack_remove(pointer, size))
     time, id, label, pointer, size = poplog()
   until not time
-  io.stdout:flush()
+  file = file or io.stdout
+  file:flush()
 end

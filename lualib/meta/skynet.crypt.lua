@@ -8,7 +8,9 @@
 ---@field padding { iso7816_4: 0, pkcs7: 1 } the paddings of `desencode` and `desdecode`
 local crypt = {}
 
----Returns eight bytes that hash the text.
+---Returns eight bytes that hash the text: two numbers of 32 bits, each with its least significant byte first. They
+---start as `d = 5381` and `j = 1315423911`; for each byte `c` of the text, `d = d + (d << 5) + c`, and
+---`j = j ~ ((j << 5) + c + (j >> 2))`. The value for `"hello"` is `9930920fcbef1867` in hexadecimal.
 ---@param text string
 ---@return string key
 function crypt.hashkey(text) end
@@ -41,19 +43,23 @@ function crypt.hexencode(bytes) end
 ---@return string bytes
 function crypt.hexdecode(text) end
 
----Returns the code of skynet's login protocol.
+---Returns the code of skynet's login protocol. `x0`, `x1` are the halves of the challenge, `y0`, `y1` those of the
+---secret, as numbers with the least significant byte first. The words `x1 x0 y1 y0`, four times, are one block of MD5:
+---its 64 steps run from MD5's first state, and that state is not added afterwards. From the result `a b c d`, the code
+---is `c ~ d`, then `a ~ b`. The value for `"12345678"` and `"abcdefgh"` is `ac9ffda9547a027a` in hexadecimal.
 ---@param challenge string eight bytes
 ---@param secret string eight bytes
 ---@return string code eight bytes
 function crypt.hmac64(challenge, secret) end
 
----Returns the code that is built from a complete MD5.
+---Returns the code that is built from a complete MD5, that of challenge and secret, three times: its first half `~` its
+---second half. The value for `"12345678"` and `"abcdefgh"` is `c2a34748cf834af4` in hexadecimal.
 ---@param challenge string eight bytes
 ---@param secret string eight bytes
 ---@return string code eight bytes
 function crypt.hmac64_md5(challenge, secret) end
 
----Returns the `hmac64` of the text's `hashkey`.
+---Returns `hmac64(hashkey(text), key)`.
 ---@param key string eight bytes
 ---@param text string
 ---@return string code eight bytes

@@ -27,8 +27,8 @@ local skynet = {}
 ---@class skynet.Protocol
 ---@field name string the protocol's name; a service that does not use this API gets it as the name of the request
 ---@field id integer 0 to 255
----@field pack? fun(...: any): string|lightuserdata, integer? packs the values; default `skynet.pack`
----@field unpack? fun(msg: string, sz: integer): any returns the values; default `skynet.unpack`
+---@field pack? fun(...: any): string|lightuserdata, integer? packs the values; without it `call` and `send` raise
+---@field unpack? fun(msg: string, sz: integer): any returns the values; without it messages cannot be handled
 ---@field dispatch? fun(session: integer, address: integer, ...: any) handles a message
 
 ---Answers a request, once: with true and values, or with false for an error. Returns whether the answer was accepted.

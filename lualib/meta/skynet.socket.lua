@@ -40,7 +40,7 @@ function socket.open(host, port) end
 ---@return string? message
 function socket.bind(descriptor) end
 
----The same as `bind(0)`.
+---Takes over the standard input: a socket, a pipe, a terminal or a file.
 ---@return integer? id
 ---@return string? message
 function socket.stdin() end

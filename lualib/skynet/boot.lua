@@ -132,6 +132,7 @@ function M.start(f)
   ltask.dispatch {
     debug = function(...) return require "skynet.debug".command(...) end,
     ["skynet.redirect"] = function(...) return require "skynet.redirect".first(...) end,
+    ["skynet.raw"] = function(...) return require "skynet.protocol".receive(...) end,
     ["skynet.trace"] = function(tag) require "skynet.trace".expect(core.current(), tag) end,
   }
   if is_loading then

@@ -21,7 +21,9 @@ local function ask_root(call, ...)
 end
 
 -- The services of skynet that are a part of the library: the module of each.
-local EMBEDDED <const> = { gate = "skynet.gate" }
+local EMBEDDED <const> = {
+  console = "skynet.console", debug_console = "skynet.debug_console", gate = "skynet.gate",
+}
 
 -- Creates a service from a file on the service path. If there is no such file, creates an embedded service of skynet,
 -- or passes the name to the scheduler, which starts its embedded service of that name or raises an error that lists the

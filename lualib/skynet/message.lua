@@ -59,18 +59,19 @@ local function forgotten(...)
   return require "skynet.unhandled".forgotten(...)
 end
 
-local function handle(p, from, session, ...)
+-- `text`: the message, if the handler gets the values of a string; otherwise nil, and the values follow.
+local function handle(p, from, session, text, ...)
   local task = this_task()
   if session == 0 then
     without_session[task] = true
   elseif boot.trace then
     boot.trace.begin(from, p)
   end
-  if plain[p.name] then
+  if text == nil then
     p.dispatch(session, from, ...)
   else
     with_string[task] = true
-    p.dispatch(session, from, M.strings.from_string(p, (...)))
+    p.dispatch(session, from, M.strings.from_string(p, text))
     with_string[task] = nil
   end
   local _, open_session = current()
@@ -83,7 +84,11 @@ local function handler(p)
   local is_plain <const> = plain[p.name]
   return function(...)
     local from, session = current()
-    if session == 0 or boot.trace or not is_plain then return handle(p, from, session, ...) end
+    if not is_plain then
+      local text = ...
+      return handle(p, from, session, text == nil and "" or text)
+    end
+    if session == 0 or boot.trace then return handle(p, from, session, nil, ...) end
     -- The same as `handle`, without the branches for rare cases.
     p.dispatch(session, from, ...)
     if answered_session ~= session or answered_from ~= from then
@@ -92,6 +97,13 @@ local function handler(p)
     end
     if boot.trace then boot.trace.finish() end
   end
+end
+
+-- `handle_string(p, text)`: calls the handler of protocol `p` for the current request, whose message and answer are
+-- strings even if the protocol is plain.
+function M.handle_string(p, text)
+  local from, session = current()
+  return handle(p, from, session, text)
 end
 
 -- `handle_without_session(f, …)`: calls a handler, whose message cannot be answered.
@@ -146,7 +158,7 @@ local function call_any(addr, typename, ...)
   local to = address(addr, "call")
   local tag = boot.trace and boot.trace.call(to, 2)
   if plain[p.name] then return finish_call(p, tag, ltask_call(to, p.name, ...)) end
-  return finish_call(p, tag, ltask_call(to, p.name, M.strings.to_string(p, ...)))
+  return finish_call(p, tag, ltask_call(to, p.name, M.strings.to_string(p, "call", ...)))
 end
 
 -- `call(addr, protocol, …)`: sends a request, and returns the service's answer. Raises if the service answers with an
@@ -163,7 +175,7 @@ function M.send(addr, typename, ...)
   local to, problem = find(addr)
   if not to then return false, problem end
   if plain[typename] then return ltask_send(to, p.name, ...) end
-  return ltask_send(to, p.name, M.strings.to_string(p, ...))
+  return ltask_send(to, p.name, M.strings.to_string(p, "send", ...))
 end
 
 -- Answering -----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ local message = require "skynet.message"
 local packed_message = require "skynet.packed_message"
 local unhandled = require "skynet.unhandled"
 
+local from_string <const> = require "skynet.protocol".from_string
 local protocols <const>, send <const>, take_string <const> = message.protocols, ltask.send, packed_message.take_string
 local type <const> = type
 
@@ -36,7 +37,7 @@ end
 local function receive(name, source, session, text)
   local p = protocols[name]
   if not p or not p.dispatch then return unhandled.handle_redirected(session, source, text, name) end
-  message.handle_without_session(p.dispatch, session, source, (p.unpack or ltask.unpack)(text, #text))
+  message.handle_without_session(p.dispatch, session, source, from_string(p, text))
 end
 
 -- `first(…)`: handles the first such message, and makes the service pass the others to `receive` directly.

@@ -13,11 +13,26 @@ local function find(addresses, name)
   return id
 end
 
+local ROOT <const> = 1
+
 local names = {} -- name: an address
+
+-- The name of skynet's launcher, which starts when its name is first used.
+local LAUNCHER <const> = ".launcher"
+
+local function start_launcher()
+  return ltask.call(ROOT, "spawn_service", {
+    name = LAUNCHER,
+    source = "return require 'skynet.boot'.run_embedded('skynet.launcher', ...)",
+    chunkname = "=skynet.boot",
+    unique = true,
+    args = { LAUNCHER },
+  })
+end
 
 -- `get(name)`: returns the address of the service with that name, or nil.
 function S.get(name)
-  return find(names, name)
+  return find(names, name) or name == LAUNCHER and start_launcher() or nil
 end
 
 -- `set(name, id)`: gives a service a name. Raises if another service has the name.
@@ -30,8 +45,6 @@ function S.set(name, id)
 end
 
 -- Services of skynet.service ------------------------------------------------------------------
-
-local ROOT <const> = 1
 
 local services = {} -- name: an address
 local starting = {} -- name: the token on which requests for a starting service wait

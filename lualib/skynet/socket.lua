@@ -43,9 +43,15 @@ function M.bind(descriptor)
   return s.id
 end
 
--- `stdin()`: the same as `bind(0)`.
+-- `stdin()`: takes over the standard input: a socket, a pipe, a terminal or a file. Returns the id; or nil and a
+-- message.
 function M.stdin()
-  return M.bind(0)
+  local s = open.bind("stdin", 0)
+  local message
+  if not s then s, message = require "skynet.socket.stdin".open() end
+  if not s then return nil, message end
+  s.is_started = true
+  return s.id
 end
 
 -- `start(id[, f])`: starts using a socket. For a listener, `f(id, address)` runs as a task for each connection. A

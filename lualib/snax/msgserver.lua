@@ -17,8 +17,12 @@ local base64decode <const>, base64encode <const> = crypt.base64decode, crypt.bas
 
 local M = {}
 
--- How many answers a user's connection keeps, for requests that are repeated on a new connection.
-local KEPT <const> = 128
+-- As in skynet, so that the functions of the handler may use `skynet.rawcall(agent, "client", message)`.
+skynet.register_protocol { name = "client", id = skynet.PTYPE_CLIENT }
+
+-- How many answers a user's connection keeps, for requests that are repeated on a new connection: the handler's field
+-- `expired_number`.
+local kept = 128
 
 local users = {} -- by name: { secret, version, index, username, fd, ip, responses }
 local connections = {} -- by socket: a user
@@ -99,10 +103,10 @@ end
 
 -- Requests -------------------------------------------------------------------------------------
 
--- Drops the answers that are older than the last KEPT requests.
+-- Drops the answers that are older than the last `kept` requests.
 local function drop_old(user)
-  if user.index < 2 * KEPT then return end
-  local oldest = user.index - KEPT
+  if user.index < 2 * kept then return end
+  local oldest = user.index - kept
   for session, response in pairs(user.responses) do
     if response.index < oldest and response.bytes then user.responses[session] = nil end
   end
@@ -159,20 +163,25 @@ local function commands(handler)
   end
 end
 
+local function opened(handler, conf)
+  if not handler.register_handler then return end
+  if not conf.servername then error("open: the field 'servername' is missing", 0) end
+  return handler.register_handler(conf.servername)
+end
+
 -- `start(handler)`: makes this service a gate. The functions of the handler: `request_handler(username, message)`
--- returns the answer; `login_handler(uid, secret, …)` answers the command "login" of the login server, `logout_handler`
--- "logout", `kick_handler` "kick"; and if they are needed `register_handler(source, servername)`, which runs when the
--- gate opens, `auth_handler(username, fd)`, which runs when the proof of a client is valid, and
--- `disconnect_handler(username)`.
+-- returns the answer; `login_handler(uid, secret)` answers the command "login" of the login server,
+-- `logout_handler(uid, subid)` "logout", `kick_handler(uid, subid)` "kick"; and if they are needed
+-- `register_handler(servername)`, which runs when the gate opens, `auth_handler(username, fd)`, which runs when the
+-- proof of a client is valid, and `disconnect_handler(username)`.
 function M.start(handler)
   if type(handler) ~= "table" then require "lio.misuse".argument("start", 1, "table", handler) end
   if not handler.request_handler then
     require "lio.misuse".bad("start", 1, "the handler 'request_handler' is missing")
   end
+  kept = handler.expired_number or kept
   gateserver.start {
-    open = function(source, conf)
-      if handler.register_handler then return handler.register_handler(source, conf.servername) end
-    end,
+    open = function(_, conf) return opened(handler, conf) end,
     connect = function(fd, address)
       handshakes[fd] = address
       gateserver.openclient(fd)

@@ -25,6 +25,18 @@ M.text_protocol = ([[
     name = "text", id = skynet.PTYPE_TEXT, pack = function(text) return text end, unpack = skynet.tostring,
   } ]]):gsub("\n", " ")
 
+-- Returns different ports of 127.0.0.1 that are free.
+function M.free_ports(count)
+  local sockets, ports = {}, {}
+  for i = 1, count do
+    sockets[i] = require "lio.socket".create "tcp"
+    sockets[i]:bind("127.0.0.1", 0)
+    ports[i] = select(2, sockets[i]:info "socket":value())
+  end
+  for _, socket in ipairs(sockets) do socket:close() end
+  return table.unpack(ports)
+end
+
 -- Calls kit.test of tests/kit/ltask_system.lua, with the Skynet API in all sources.
 function M.test(name, spec)
   for service, source in pairs(spec.services or {}) do spec.services[service] = use .. serve .. source end

@@ -1,4 +1,4 @@
-//! `skynet.crypt`. Errors have skynet's texts where programs may compare them.
+//! `skynet.crypt`. Errors contain skynet's texts where programs may search for them.
 
 use crate::codec::skynet_crypt::{self as codec, BLOCK, Eight, Padding};
 use crate::lua::{Call, Fault, Function, Module, Stack, functions};
@@ -8,7 +8,7 @@ use sha1::{Digest, Sha1};
 /// Reads a string of eight bytes from argument `index`.
 fn eight(stack: &Stack, index: i32, what: &str) -> Result<Eight, Fault> {
     let bytes = stack.bytes(index)?;
-    bytes.try_into().map_err(|_| Fault::argument(index, format_args!("{what} has {} bytes, need 8", bytes.len())))
+    bytes.try_into().map_err(|_| Fault::argument(index, format_args!("{what} must have 8 bytes, got {}", bytes.len())))
 }
 
 /// Reads the optional padding of DES from argument 3: 0 for ISO 7816-4, 1 for PKCS #7.
@@ -46,9 +46,9 @@ fn desencode(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
 fn desdecode(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let (key, padding, text) = (eight(call, 1, "the key")?, padding(call)?, call.bytes(2)?);
     if text.is_empty() || !text.len().is_multiple_of(BLOCK) {
-        return Err(Fault::message(format_args!("Invalid des crypt text length {}", text.len())));
+        return Err(Fault::argument(2, format_args!("Invalid des crypt text length {}", text.len())));
     }
-    codec::des_decode(key, text, padding).ok_or_else(|| Fault::message("Invalid des crypt text"))
+    codec::des_decode(key, text, padding).ok_or_else(|| Fault::argument(2, "Invalid des crypt text"))
 }
 
 /// `crypt.hexencode(bytes)`: returns hexadecimal digits in lower case.
@@ -60,19 +60,19 @@ fn hexencode(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
 fn hexdecode(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let text = call.bytes(1)?;
     if text.len() % 2 != 0 {
-        return Err(Fault::message(format_args!("Invalid hex text size {}", text.len())));
+        return Err(Fault::argument(1, format_args!("Invalid hex text size {}", text.len())));
     }
-    codec::hex_decode(text).ok_or_else(|| Fault::message("Invalid hex text"))
+    codec::hex_decode(text).ok_or_else(|| Fault::argument(1, "Invalid hex text"))
 }
 
 /// `crypt.hmac64(challenge, secret)`: returns the code of skynet's login protocol.
 fn hmac64(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
-    Ok(boxed(codec::hmac64(eight(call, 1, "the integer")?, eight(call, 2, "the integer")?)))
+    Ok(boxed(codec::hmac64(eight(call, 1, "the challenge")?, eight(call, 2, "the secret")?)))
 }
 
 /// `crypt.hmac64_md5(challenge, secret)`: returns the code that is built from a complete MD5.
 fn hmac64_md5(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
-    Ok(boxed(codec::hmac64_md5(eight(call, 1, "the integer")?, eight(call, 2, "the integer")?)))
+    Ok(boxed(codec::hmac64_md5(eight(call, 1, "the challenge")?, eight(call, 2, "the secret")?)))
 }
 
 /// `crypt.hmac_hash(key, text)`: returns the `hmac64` of the text's hash.
@@ -81,16 +81,22 @@ fn hmac_hash(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     Ok(boxed(codec::hmac64(codec::hash_key(call.bytes(2)?), key)))
 }
 
+/// The error for a number of the key exchange that is 0.
+fn zero(index: i32) -> Fault {
+    Fault::argument(index, "Can't be 0")
+}
+
 /// `crypt.dhexchange(private)`: returns the public number for a private one.
 fn dhexchange(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
-    let public = codec::exchange(eight(call, 1, "the integer")?);
-    public.map(boxed).ok_or_else(|| Fault::message("Can't be 0"))
+    let public = codec::exchange(eight(call, 1, "the private number")?);
+    public.map(boxed).ok_or_else(|| zero(1))
 }
 
 /// `crypt.dhsecret(public, private)`: returns the secret that both sides get.
 fn dhsecret(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
-    let secret = codec::secret(eight(call, 1, "the integer")?, eight(call, 2, "the integer")?);
-    secret.map(boxed).ok_or_else(|| Fault::message("Can't be 0"))
+    let (public, private) = (eight(call, 1, "the public number")?, eight(call, 2, "the private number")?);
+    let secret = codec::secret(public, private);
+    secret.map(boxed).ok_or_else(|| zero(if public == [0; 8] { 1 } else { 2 }))
 }
 
 /// `crypt.base64encode(bytes)`: returns Base64 with padding.
@@ -100,7 +106,7 @@ fn base64encode(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
 
 /// `crypt.base64decode(text)`: returns the bytes; raises if the text is invalid.
 fn base64decode(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
-    codec::base64_decode(call.bytes(1)?).ok_or_else(|| Fault::message("Invalid base64 text"))
+    codec::base64_decode(call.bytes(1)?).ok_or_else(|| Fault::argument(1, "Invalid base64 text"))
 }
 
 /// `crypt.sha1(text)`: returns the 20 bytes of the SHA-1.
@@ -119,7 +125,7 @@ fn hmac_sha1(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
 fn xor_str(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let (text, key) = (call.bytes(1)?, call.bytes(2)?);
     if key.is_empty() {
-        return Err(Fault::message("Can't xor empty string"));
+        return Err(Fault::argument(2, "Can't xor empty string"));
     }
     Ok(text.iter().zip(key.iter().cycle()).map(|(text, key)| text ^ key).collect())
 }
