@@ -5,6 +5,7 @@ local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local crypto = require "lio.crypto"
 local json = require "lio.json"
+local loop = require "lio.loop"
 local web = require "lio.webserver"
 
 local SECRET <const> = ("s"):rep(32)
@@ -318,6 +319,44 @@ t.test("in a store, the cookie contains only a random id, which changes when the
   end)
 end)
 
+-- Calls `f(store)` with a memory store, and with a store that has only the three methods that are required.
+local function each_store(f)
+  f(web.memory_store())
+  local inner, plain = web.memory_store(), {}
+  for _, method in ipairs { "load", "save", "destroy" } do
+    plain[method] = function(_, ...) return inner[method](inner, ...) end
+  end
+  f(plain)
+end
+
+t.test("Regression: a request that ran during a logout brought the session back", function()
+  for _, target in ipairs { "/destroy", "/regenerate" } do
+    each_store(function(store)
+      local routes, reached, go_on = { ["/count"] = ROUTES["/count"], ["/read"] = ROUTES["/read"] }, nil, false
+      routes["/destroy"], routes["/regenerate"] = ROUTES["/destroy"], ROUTES["/regenerate"]
+      routes["/slow"] = function(req)
+        req.session.count = 100
+        reached = true
+        while not go_on do loop.sleep(0.001) end
+        return "slow"
+      end
+      serve(new { store = store }, routes, function(one, open)
+        one:send "/count"
+        local before, slow, r = one.cookie, open(), nil
+        slow.cookie = before
+        loop.fork(function() r = slow:send "/slow" end)
+        while not reached do loop.sleep(0.001) end
+        one:send(target)
+        go_on = true
+        while not r do loop.sleep(0.001) end
+        t.eq({ r.status, r.set_cookie }, { 200, nil })
+        t.is_nil(store:load(before:match "=(.*)"))
+        t.eq(one:send("/read").body, target == "/destroy" and "nil" or "1")
+      end)
+    end)
+  end
+end)
+
 t.test("data that is set after destroy belongs to a new session", function()
   local store = web.memory_store()
   serve(new { store = store }, {
@@ -374,7 +413,9 @@ t.test("the memory store forgets sessions that have expired, and the oldest one 
   now = 15
   store:save("e", "E", 5)
   t.eq(store.entries.count, 1)
+  t.eq({ store:update("e", "E2", 5), store:load "e" }, { true, "E2" })
   store:destroy "e"
+  t.eq({ store:update("e", "E3", 5), store:load "e" }, { false, nil })
   t.eq({ store:load "e", store.entries.count }, { nil, 0 })
 end)
 
