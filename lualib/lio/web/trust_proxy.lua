@@ -4,6 +4,7 @@
 -- The native functions read the fields (src/codec/forwarded.rs). Proxies add to the right end of a field, so the
 -- client is the last address that is not a trusted proxy.
 
+local error_page = require "lio.web.error_page"
 local networks_of = require "lio.web.networks"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
@@ -52,9 +53,11 @@ return function(opts)
   return function(req, _, next)
     local proxy = req.remote_addr
     if not proxy or not networks:contains(proxy) then return next() end
-    local ip, port, is_tls, host
+    local is_readable, ip, port, is_tls, host
     if forwarded then
-      ip, port, is_tls, host = networks:client_of_forwarded(req:header "forwarded" or "")
+      is_readable, ip, port, is_tls, host = networks:client_of_forwarded(req:header "forwarded" or "")
+      -- To keep the proxy's address would let the client choose it: the part on the left is what the client has sent.
+      if not is_readable then return error_page.for_status(req, 400) end
     else
       ip, port, is_tls, host = networks:client_of_lists(has_for and req:header "x-forwarded-for" or nil,
         has_proto and req:header "x-forwarded-proto" or nil, has_host and req:header "x-forwarded-host" or nil)
