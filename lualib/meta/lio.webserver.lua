@@ -269,7 +269,7 @@ function web.trust_proxy(options) end
 ---@field duration number seconds from the start of the middleware to the end of the response
 ---@field method string
 ---@field target string as sent
----@field path string decoded
+---@field path string decoded, without the query
 ---@field version string
 ---@field status? integer nil if there was no response
 ---@field bytes integer bytes of the body that were sent

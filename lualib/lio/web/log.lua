@@ -78,11 +78,11 @@ function formats.json(entry)
   return require("lio.json").encode({
     time = iso_time(entry.time, entry.ms),
     method = entry.method,
-    path = utf8_text(entry.target),
+    path = utf8_text(entry.path),
     version = entry.version,
     status = entry.status,
     bytes = entry.bytes,
-    duration = math.floor(entry.duration * 1000000 + 0.5) / 1000,
+    duration = math.floor(entry.duration * 1000000 + 0.5) / 1000000,
     remote = entry.remote,
     agent = utf8_text(entry.agent),
     referer = utf8_text(entry.referer),
