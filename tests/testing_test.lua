@@ -194,6 +194,21 @@ t.test("nothing", function() end)]]
   t.ok(out:find "\n1 passed, 3 failed\n$", out)
 end)
 
+t.test("Regression: the timer of an access log counted as left behind", function()
+  local out = run [[
+local web = require "lio.webserver"
+local app = web.new():use(web.log { file = function() end }):get("/", function() return "x" end)
+-- The first test starts the timer; it fires in the second one.
+t.test("logs", function() t.eq(app:test():get("/").status, 200) end)
+t.test("waits", function() loop.sleep(0.3) end)
+t.test("logs again, and leaves its own timer behind", function()
+  app:test():get "/"
+  require("lio.loop.timers").queue:create("value")
+end)]]
+  t.ok(out:find "left behind:\n    timers %(1%),", out)
+  t.ok(out:find "\n2 passed, 1 failed\n$", out)
+end)
+
 t.test("a test that leaves a connection open fails, and the message names the descriptor", function()
   local out = run [[
 local net = require "lio.net"

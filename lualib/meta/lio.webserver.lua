@@ -308,8 +308,4 @@ function Log:reopen() end
 ---Writes the buffered lines and closes the file, if `web.log` opened it.
 function Log:close() end
 
----Writes the buffered lines when their timer fires.
----@private
-function Log:expired() end
-
 return web
