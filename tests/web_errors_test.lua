@@ -279,7 +279,8 @@ t.test("if the handler raises the refusal of its body again, the status is uncha
     http.with(app, function(open)
       for _, path in ipairs { "/assert", "/error", "/return" } do
         local r = open():request("POST", path, nil, "{")
-        t.eq({ r.status, r.body }, { 400, "json: EOF while parsing an object at line 1 column 1\n" }, path)
+        t.eq({ r.status, r.body },
+          { 400, "the body is not valid JSON: EOF while parsing an object at line 1 column 1\n" }, path)
       end
       for _, path in ipairs { "/assert", "/error", "/return", "/stream" } do
         t.eq(open():request("POST", path, nil, "[1, 2, 3, 4]").status, 413, path)
