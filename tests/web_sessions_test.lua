@@ -494,8 +494,16 @@ t.test("a handler that writes its body in pieces must change the session before"
 end)
 
 t.test("caches learn that the response depends on the cookie", function()
-  serve(new { secret = SECRET }, ROUTES, function(one)
-    t.is_nil(one:send("/read").headers.vary)
+  local routes = { ["/unrelated"] = function() return "x" end, ["/all"] = function(req)
+    for name in pairs(req.session) do error(name) end
+    return "nothing"
+  end }
+  for path, handler in pairs(ROUTES) do routes[path] = handler end
+  serve(new { secret = SECRET }, routes, function(one)
+    t.is_nil(one:send("/unrelated").headers.vary)
+    -- Regression: the responses to visitors without a session had no Vary.
+    t.eq(one:send("/read").headers.vary, "Cookie")
+    t.eq(one:send("/all").headers.vary, "Cookie")
     t.eq(one:send("/count").headers.vary, "Cookie")
     t.eq(one:send("/read").headers.vary, "Cookie")
     t.eq(one:send("/clear").headers.vary, "Cookie")
@@ -516,7 +524,11 @@ t.test("options that are missing, unsafe or contradictory are refused", function
   for message, options in pairs {
     ["web.sessions: option 'secret' is missing: a string of at least 32 bytes that only the server knows"] = {},
     ["web.sessions: option 'secret' must be a string of at least 32 bytes, such as crypto.random(32, \"hex\"), "
-      .. "got \"short\""] = { secret = "short" },
+      .. "got a string of 5 bytes"] = { secret = "short" },
+    ["web.sessions: option 'secret' must be a string of at least 32 bytes, such as crypto.random(32, \"hex\"), "
+      .. "got a number"] = { secret = 12345 },
+    ["web.sessions: option 'secrets' must be a list of strings of at least 32 bytes, got a string of 32 bytes"]
+      = { secrets = SECRET },
     ["web.sessions: option 'secrets' must be a list of strings of at least 32 bytes, got a table"] = { secrets = {} },
     ["web.sessions: give either 'secret' or 'secrets'"] = { secret = SECRET, secrets = { SECRET } },
     ["web.sessions: option 'encrypted' needs a secret"] = { store = web.memory_store(), encrypted = true },

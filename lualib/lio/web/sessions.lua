@@ -43,8 +43,8 @@ local function is_store(value)
 end
 
 local OPTIONS <const> = {
-  secret = options.rule("a string of at least 32 bytes, such as crypto.random(32, \"hex\")", is_secret),
-  secrets = options.rule("a list of strings of at least 32 bytes", is_list_of_secrets),
+  secret = options.secret("a string of at least 32 bytes, such as crypto.random(32, \"hex\")", is_secret),
+  secrets = options.secret("a list of strings of at least 32 bytes", is_list_of_secrets),
   name = options.string,
   encrypted = options.boolean,
   max_age = options.whole(1),
@@ -166,7 +166,9 @@ local function commit(self, req, res, session)
     error("web.sessions: req.session was replaced; set its fields instead, or call req.session:destroy()", 0)
   end
   if res.error == nil then save(self, req, res, session) end
-  if sessions.state(session).text or next(session) ~= nil then vary(res, "Cookie") end
+  -- The response to a visitor without a session depends on that, too, if the handler has read the session.
+  local state = sessions.state(session)
+  if state.text or state.is_read or next(session) ~= nil then vary(res, "Cookie") end
   sessions.close(session)
 end
 
