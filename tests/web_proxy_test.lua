@@ -153,6 +153,7 @@ t.test("wrong options of trust_proxy raise at the program's line", function()
   end
   refused("bad argument #1 to 'trust_proxy' %(table of options expected, got nil%)$", nil)
   refused("web.trust_proxy: option 'proxies' is missing$", {})
+  refused("web.trust_proxy: option 'proxies' is missing, as in { proxies = { \"127.0.0.1\" } }$", { "127.0.0.1" })
   refused("web.trust_proxy: option 'proxies' must be a list of at least one address$", { proxies = {} })
   refused("web.trust_proxy: option 'proxies' must be a list of at least one address$", { proxies = { "::1", x = 1 } })
   refused("web.trust_proxy: option 'proxies': \"10.0.0.1/8\" is no address, network such as ",

@@ -42,6 +42,9 @@ end
 -- `req.remote_addr`, `req.remote_port`, `req.is_tls` and `req.host`; `req.proxy_addr` is the address of the proxy.
 return function(opts)
   if opts == nil then misuse.argument("trust_proxy", 1, "table of options", opts) end
+  if type(opts) == "table" and opts[1] ~= nil and opts.proxies == nil then
+    misuse.raise "web.trust_proxy: option 'proxies' is missing, as in { proxies = { \"127.0.0.1\" } }"
+  end
   opts = options.check("web.trust_proxy", 1, opts, OPTIONS)
   if not opts.proxies then misuse.raise "web.trust_proxy: option 'proxies' is missing" end
   local networks = networks_of("web.trust_proxy", opts.proxies)
