@@ -172,6 +172,12 @@ t.test("a test that stops the loop fails", function()
   t.ok(out:find("the loop was stopped before the end of the test", 1, true), out)
 end)
 
+t.test("the traceback of a failed test has no functions of the library", function()
+  local out = run [[t.test("fails", function() require("lio.webserver").url_unescape(5) end)]]
+  t.ok(out:find("some_test.lua:2: bad argument #1 to 'url_unescape' (string expected, got number)\n"
+    .. "  stack traceback:\n  \tsome_test.lua:2: in function <some_test.lua:2>\n", 1, true), out)
+end)
+
 -- The check that nothing is left ------------------------------------------------------------------------------
 
 t.test("a test that leaves a task, a timeout or a timer behind fails, and the message shows where they are", function()
