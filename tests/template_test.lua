@@ -46,7 +46,7 @@ end)
 t.test("the extension of a name decides whether values are escaped", function()
   local data = { x = "<&\"'" }
   for _, name in ipairs { "a.html", "a.HTM", "a.xml", "a.svg", "a.xhtml", "a.html.j2", "a.b/c.html" } do
-    t.eq(render("{{ x }}", data, name), "&lt;&amp;&quot;&#x27;", name)
+    t.eq(render("{{ x }}", data, name), "&lt;&amp;&quot;&#39;", name)
   end
   for _, name in ipairs { "a.txt", "html", "a.html.txt", "a.csv" } do
     t.eq(render("{{ x }}", data, name), "<&\"'", name)
@@ -55,7 +55,7 @@ t.test("the extension of a name decides whether values are escaped", function()
   local plain = template.new { autoescape = false, templates = { ["a.html"] = "{{ x }}" } }
   t.eq(plain:render("a.html", data), "<&\"'")
   local escaped = template.new { autoescape = true, templates = { ["a.txt"] = "{{ x }}{{ x|safe }}" } }
-  t.eq(escaped:render("a.txt", data), "&lt;&amp;&quot;&#x27;<&\"'")
+  t.eq(escaped:render("a.txt", data), "&lt;&amp;&quot;&#39;<&\"'")
 end)
 
 t.test("values are lists and maps by the rules of lio.json", function()
@@ -225,6 +225,35 @@ t.test("wrong arguments raise at the program's line", function()
   refused("views:render: call it with a colon, as in views:render%(…%)", views.render, "x")
   refused("bad argument #1 to 'render_string' %(string expected, got table%)", views.render_string, views, {})
   refused("views:render: template not found: .*", views.render, views, "x.html")
+end)
+
+t.test("values are escaped as by web.escape, so slashes stay readable", function()
+  local text = "<a href='/x?y=1&z=2'>\"ä\"</a>"
+  local views = template.new()
+  local escaped = require("lio.webserver").escape(text)
+  t.eq(views:render_string("{{ x }}|{{ x|e }}|{{ x|escape|upper|lower }}", { x = text }),
+    escaped .. "|" .. escaped .. "|" .. escaped)
+  t.eq(views:render_string("{{ x|e }}", { x = text }, "a.txt"), escaped)
+  t.eq(views:render_string("{{ x }} {{ x|e }}", { x = "</" }, "a.json"), [["</" "</"]])
+  t.eq(views:render_string("{{ l }} {{ n }} {{ b }} [{{ u }}]", { l = { "/<" }, n = 1.5, b = true }),
+    "[&#39;/&lt;&#39;] 1.5 True []")
+end)
+
+t.test("close closes the folder", function()
+  local path = folder { ["a.txt"] = "a" }
+  local function is_open()
+    local list <close> = assert(io.popen("ls -l /proc/$PPID/fd"))
+    return list:read("a"):find(path, 1, true) ~= nil
+  end
+  local views = template.new(path)
+  t.eq({ views:render "a.txt", is_open() }, { "a", true })
+  views:close()
+  t.eq(is_open(), false)
+  views:close()
+  raises("views:render: the views are closed$", views.render, views, "a.txt")
+  raises("views:render_string: the views are closed$", views.render_string, views, "a")
+  do local closed <close> = template.new(path) end
+  t.eq(is_open(), false)
 end)
 
 t.finish()

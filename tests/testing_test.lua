@@ -172,6 +172,12 @@ t.test("a test that stops the loop fails", function()
   t.ok(out:find("the loop was stopped before the end of the test", 1, true), out)
 end)
 
+t.test("the traceback of a failed test has no functions of the library", function()
+  local out = run [[t.test("fails", function() require("lio.webserver").url_unescape(5) end)]]
+  t.ok(out:find("some_test.lua:2: bad argument #1 to 'url_unescape' (string expected, got number)\n"
+    .. "  stack traceback:\n  \tsome_test.lua:2: in function <some_test.lua:2>\n", 1, true), out)
+end)
+
 -- The check that nothing is left ------------------------------------------------------------------------------
 
 t.test("a test that leaves a task, a timeout or a timer behind fails, and the message shows where they are", function()
@@ -192,6 +198,21 @@ t.test("nothing", function() end)]]
     true), out)
   t.ok(out:find("timer\n  the test left behind:\n    timers (1),", 1, true), out)
   t.ok(out:find "\n1 passed, 3 failed\n$", out)
+end)
+
+t.test("Regression: the timer of an access log counted as left behind", function()
+  local out = run [[
+local web = require "lio.webserver"
+local app = web.new():use(web.log { file = function() end }):get("/", function() return "x" end)
+-- The first test starts the timer; it fires in the second one.
+t.test("logs", function() t.eq(app:test():get("/").status, 200) end)
+t.test("waits", function() loop.sleep(0.3) end)
+t.test("logs again, and leaves its own timer behind", function()
+  app:test():get "/"
+  require("lio.loop.timers").queue:create("value")
+end)]]
+  t.ok(out:find "left behind:\n    timers %(1%),", out)
+  t.ok(out:find "\n2 passed, 1 failed\n$", out)
 end)
 
 t.test("a test that leaves a connection open fails, and the message names the descriptor", function()

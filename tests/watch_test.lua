@@ -145,6 +145,44 @@ t.test("if a changed script cannot be loaded, the previous process continues unt
   kit.until_answer(port, "three")
 end)
 
+-- Writes the failing `scripts` in turn, until `seconds` have passed. Each of them fails before the next is written.
+local function fail_for(p, seconds, scripts)
+  local deadline, count = loop.now() + seconds, 0
+  repeat
+    p:write("server.lua", ("%s -- %d"):format(scripts[count % #scripts + 1], count))
+    p:expect "the previous process continues$"
+    count = count + 1
+  until loop.now() > deadline and count >= #scripts
+end
+
+-- Returns a script that fails after it has begun to listen, and has called `before`, an expression, with the listener.
+local function failing(before)
+  return ([[
+    require("lio.loop").run(function()
+      %s(require("lio.net").listen("127.0.0.1", 0))
+      error "on purpose"
+    end)]]):format(before)
+end
+
+t.test("Regression: after a failed restart, the sockets were lost, so no later restart could bind the port", function()
+  -- Without a restart, the supervisor closes unused sockets 2 s after a process has begun to serve.
+  for _, case in ipairs {
+    { seconds = 2.5, "x = = 1" },
+    { seconds = 0, failing "(function(l) l:close() end)", failing '(function() os.execute "kill -KILL $PPID" end)' },
+  } do
+    local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
+    local port = p:serving()
+    p:settled()
+    fail_for(p, case.seconds, case)
+    t.eq(kit.get(port), "one")
+    for _, answer in ipairs { "two", "three" } do
+      p:write("server.lua", kit.server(("%q"):format(answer)))
+      t.eq(p:serving(), port, answer)
+      kit.until_answer(port, answer)
+    end
+  end
+end)
+
 t.test("after a crash clients wait until a change restarts the script, which then answers them", function()
   local p <close> = kit.start { ["server.lua"] = kit.server('os.exit(7)') }
   local port = p:serving()

@@ -71,14 +71,17 @@ t.test("a hash is verified once for a password that is right, and each time for 
     calls[#calls + 1] = password
     return verify(password, given)
   end
-  serve({ users = { alice = hash } }, function(ask)
-    -- An unknown name costs the same work.
-    for _, pair in ipairs { "alice:secret", "alice:secret", "alice:x", "alice:x", "carol:secret", "carol:secret" } do
-      ask(basic(pair))
+  local statuses = {}
+  serve({ users = { alice = hash, bob = "plain" } }, function(ask)
+    -- An unknown name, and one with a plain password, cost the same work.
+    for _, pair in ipairs { "alice:secret", "alice:secret", "alice:x", "alice:x", "carol:secret", "carol:secret",
+      "bob:plain", "bob:plain", "bob:secret", "bob:secret" } do
+      statuses[#statuses + 1] = ask(basic(pair)).status
     end
   end)
   crypto.password_verify = verify
-  t.eq(calls, { "secret", "x", "x", "secret", "secret" })
+  t.eq(calls, { "secret", "x", "x", "secret", "secret", "plain", "secret", "secret" })
+  t.eq(statuses, { 200, 200, 401, 401, 401, 401, 200, 200, 401, 401 })
 end)
 
 t.test("if passwords cannot be verified now, the response is 503", function()

@@ -171,7 +171,7 @@ t.test("json accepts objects and arrays; for null and other values the status is
     http.with(app, function(open)
       local c = open()
       for body, name in pairs { ["null"] = "null", ["5"] = "number", ['"x"'] = "string", ["true"] = "boolean" } do
-        local reason = "json: an object or an array expected, got " .. name
+        local reason = "the body must be a JSON object or array, got " .. name
         local r = c:request("POST", "/passed", nil, body)
         t.eq({ r.status, r.body }, { 400, reason .. "\n" })
         t.eq(c:request("POST", "/own", nil, body).body, '[true,"' .. reason .. '",400]')

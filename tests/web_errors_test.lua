@@ -148,10 +148,43 @@ t.test("a browser gets 404, 405 and 500 as a page with a title, a language and a
   end)
 end)
 
+t.test("the log shows the program's functions, and neither those of the library nor a gap", function()
+  local app = web.new()
+  for _ = 1, 15 do app:use(function(_, _, next) next() end) end
+  app:get("/", function() web.url_unescape(5) end)
+  local log = http.logged(function()
+    http.with(app, function(open) open():request("GET", "/") end)
+  end)
+  local here = "%S*web_errors_test%.lua:%d+: "
+  t.ok(log:find("^lio: error in GET /: " .. here
+    .. "bad argument #1 to 'url_unescape' %(string expected, got number%)\n"
+    .. "stack traceback:\n\t" .. here .. "in [^\n]+\n\t" .. here), log)
+  t.eq({ select(2, log:gsub("\n\t" .. here, "")), log:find "lio/", log:find "skipping" }, { 16 })
+end)
+
+t.test("Regression: no line of the program was named if the handler had called the library in a tail call", function()
+  for _, uses in ipairs { false, true } do
+    for message, handler in pairs {
+      ["req:validate: the rule of 'a': type 'int' is unknown; a type is string, integer, number, boolean, array, "
+        .. "object or any"] = function(req) return req:validate { a = "int" } end,
+      ["json: cannot encode a function at .f"] = function() return { f = print } end,
+    } do
+      local app = web.new()
+      if uses then app:use(function(_, _, next) next() end) end
+      local log = http.logged(function()
+        http.with(app:get("/", handler), function(open) open():request("GET", "/") end)
+      end)
+      local at = debug.getinfo(handler, "S")
+      t.eq(log:match "^[^\n]*", ("lio: error in GET /: in the handler of GET / (%s:%d): %s"):format(at.short_src,
+        at.linedefined, message))
+    end
+  end
+end)
+
 -- Regression: the log named an argument of a library function.
 t.test("if res.code cannot be sent, the response is 500, and the log names res.code and the handler", function()
   local problem <const> = "lio: error in GET /: the handler of GET / (%s:%d): res.code must be an integer from 200 to "
-    .. "599, got %s\nstack traceback:"
+    .. "599, got %s\n"
   for code, handler in pairs {
     ["600"] = function(_, res) res.code = 600 end,
     ['"x"'] = function(_, res) res.code = "x" end,
@@ -280,7 +313,8 @@ t.test("if the handler raises the refusal of its body again, the status is uncha
     http.with(app, function(open)
       for _, path in ipairs { "/assert", "/error", "/return" } do
         local r = open():request("POST", path, nil, "{")
-        t.eq({ r.status, r.body }, { 400, "json: EOF while parsing an object at line 1 column 1\n" }, path)
+        t.eq({ r.status, r.body },
+          { 400, "the body is not valid JSON: EOF while parsing an object at line 1 column 1\n" }, path)
       end
       for _, path in ipairs { "/assert", "/error", "/return", "/stream" } do
         t.eq(open():request("POST", path, nil, "[1, 2, 3, 4]").status, 413, path)

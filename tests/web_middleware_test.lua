@@ -284,6 +284,8 @@ t.test("values that are not middleware are refused at the caller's line", functi
   local app = web.new()
   t.raises("use.*function expected, got string", app.use, app, "/x", "y")
   t.raises("prefix must begin with '/'", app.use, app, "x", print)
+  t.raises("app:use: web.log makes middleware: call it, as in app:use%(web.log%(%)%)$", app.use, app, web.log)
+  t.raises("app:use: web.cors makes middleware: call it", app.use, app, "/x", web.cors)
 end)
 
 -- Regression: only `app:use` accepted middleware that is a table with `__call`, such as a result of `web.rate_limit`.

@@ -95,7 +95,20 @@ t.test("Forwarded has the address, the port, the scheme and the host in one fiel
   t.eq(forwarded("for=6.6.6.6;proto=http, for=192.0.2.7;proto=https, for=10.0.0.1", { "loopback", "10.0.0.1" }),
     { addr = "192.0.2.7", tls = true, host = "test", proxy = "127.0.0.1" })
   t.eq(forwarded "for=_hidden;proto=https", { addr = "127.0.0.1", tls = true, host = "test" })
-  t.eq(forwarded "for=192.0.2.7;for=192.0.2.8", { addr = "127.0.0.1", tls = false, host = "test" })
+end)
+
+t.test("Regression: a request with a malformed Forwarded field had the proxy's address", function()
+  -- The client has sent what is left of the last comma.
+  for _, field in ipairs {
+    'for=", for=192.0.2.7', "x y, for=192.0.2.7", 'for="a, for="[2001:db8::1]"', "for=a;for=b",
+  } do
+    local r = http.once(function(app)
+      app:use(web.trust_proxy { proxies = LOCAL, headers = { "Forwarded" } }):get("/", client)
+    end, "GET", "/", { "Forwarded: " .. field })
+    t.eq({ r.status, r.body }, { 400, "Bad Request\n" }, field)
+  end
+  -- The field of an address that is not a proxy is ignored.
+  t.eq(behind({ proxies = { "10.0.0.1" }, headers = { "Forwarded" } }, { 'Forwarded: for="' }).addr, "127.0.0.1")
 end)
 
 t.test("the access log shows the client, wherever the log was added", function()
@@ -140,6 +153,7 @@ t.test("wrong options of trust_proxy raise at the program's line", function()
   end
   refused("bad argument #1 to 'trust_proxy' %(table of options expected, got nil%)$", nil)
   refused("web.trust_proxy: option 'proxies' is missing$", {})
+  refused("web.trust_proxy: option 'proxies' is missing, as in { proxies = { \"127.0.0.1\" } }$", { "127.0.0.1" })
   refused("web.trust_proxy: option 'proxies' must be a list of at least one address$", { proxies = {} })
   refused("web.trust_proxy: option 'proxies' must be a list of at least one address$", { proxies = { "::1", x = 1 } })
   refused("web.trust_proxy: option 'proxies': \"10.0.0.1/8\" is no address, network such as ",

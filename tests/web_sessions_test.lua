@@ -5,6 +5,7 @@ local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local crypto = require "lio.crypto"
 local json = require "lio.json"
+local loop = require "lio.loop"
 local web = require "lio.webserver"
 
 local SECRET <const> = ("s"):rep(32)
@@ -318,6 +319,44 @@ t.test("in a store, the cookie contains only a random id, which changes when the
   end)
 end)
 
+-- Calls `f(store)` with a memory store, and with a store that has only the three methods that are required.
+local function each_store(f)
+  f(web.memory_store())
+  local inner, plain = web.memory_store(), {}
+  for _, method in ipairs { "load", "save", "destroy" } do
+    plain[method] = function(_, ...) return inner[method](inner, ...) end
+  end
+  f(plain)
+end
+
+t.test("Regression: a request that ran during a logout brought the session back", function()
+  for _, target in ipairs { "/destroy", "/regenerate" } do
+    each_store(function(store)
+      local routes, reached, go_on = { ["/count"] = ROUTES["/count"], ["/read"] = ROUTES["/read"] }, nil, false
+      routes["/destroy"], routes["/regenerate"] = ROUTES["/destroy"], ROUTES["/regenerate"]
+      routes["/slow"] = function(req)
+        req.session.count = 100
+        reached = true
+        while not go_on do loop.sleep(0.001) end
+        return "slow"
+      end
+      serve(new { store = store }, routes, function(one, open)
+        one:send "/count"
+        local before, slow, r = one.cookie, open(), nil
+        slow.cookie = before
+        loop.fork(function() r = slow:send "/slow" end)
+        while not reached do loop.sleep(0.001) end
+        one:send(target)
+        go_on = true
+        while not r do loop.sleep(0.001) end
+        t.eq({ r.status, r.set_cookie }, { 200, nil })
+        t.is_nil(store:load(before:match "=(.*)"))
+        t.eq(one:send("/read").body, target == "/destroy" and "nil" or "1")
+      end)
+    end)
+  end
+end)
+
 t.test("data that is set after destroy belongs to a new session", function()
   local store = web.memory_store()
   serve(new { store = store }, {
@@ -374,7 +413,9 @@ t.test("the memory store forgets sessions that have expired, and the oldest one 
   now = 15
   store:save("e", "E", 5)
   t.eq(store.entries.count, 1)
+  t.eq({ store:update("e", "E2", 5), store:load "e" }, { true, "E2" })
   store:destroy "e"
+  t.eq({ store:update("e", "E3", 5), store:load "e" }, { false, nil })
   t.eq({ store:load "e", store.entries.count }, { nil, 0 })
 end)
 
@@ -453,8 +494,16 @@ t.test("a handler that writes its body in pieces must change the session before"
 end)
 
 t.test("caches learn that the response depends on the cookie", function()
-  serve(new { secret = SECRET }, ROUTES, function(one)
-    t.is_nil(one:send("/read").headers.vary)
+  local routes = { ["/unrelated"] = function() return "x" end, ["/all"] = function(req)
+    for name in pairs(req.session) do error(name) end
+    return "nothing"
+  end }
+  for path, handler in pairs(ROUTES) do routes[path] = handler end
+  serve(new { secret = SECRET }, routes, function(one)
+    t.is_nil(one:send("/unrelated").headers.vary)
+    -- Regression: the responses to visitors without a session had no Vary.
+    t.eq(one:send("/read").headers.vary, "Cookie")
+    t.eq(one:send("/all").headers.vary, "Cookie")
     t.eq(one:send("/count").headers.vary, "Cookie")
     t.eq(one:send("/read").headers.vary, "Cookie")
     t.eq(one:send("/clear").headers.vary, "Cookie")
@@ -475,7 +524,11 @@ t.test("options that are missing, unsafe or contradictory are refused", function
   for message, options in pairs {
     ["web.sessions: option 'secret' is missing: a string of at least 32 bytes that only the server knows"] = {},
     ["web.sessions: option 'secret' must be a string of at least 32 bytes, such as crypto.random(32, \"hex\"), "
-      .. "got \"short\""] = { secret = "short" },
+      .. "got a string of 5 bytes"] = { secret = "short" },
+    ["web.sessions: option 'secret' must be a string of at least 32 bytes, such as crypto.random(32, \"hex\"), "
+      .. "got a number"] = { secret = 12345 },
+    ["web.sessions: option 'secrets' must be a list of strings of at least 32 bytes, got a string of 32 bytes"]
+      = { secrets = SECRET },
     ["web.sessions: option 'secrets' must be a list of strings of at least 32 bytes, got a table"] = { secrets = {} },
     ["web.sessions: give either 'secret' or 'secrets'"] = { secret = SECRET, secrets = { SECRET } },
     ["web.sessions: option 'encrypted' needs a secret"] = { store = web.memory_store(), encrypted = true },

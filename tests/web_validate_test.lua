@@ -152,9 +152,16 @@ t.test("the source is chosen by the Content-Type, or by the option 'from'", func
     { a = "1" })
   t.eq(validate(rules, nil, "POST", "/", { "Content-Type: text/plain" }, "a"), { 415, ": JSON or a form expected" })
   t.eq(validate(rules, { from = "json" }, "POST", "/", nil, "{"),
-    { 400, ": json: EOF while parsing an object at line 1 column 1" })
+    { 400, ": the body is not valid JSON: EOF while parsing an object at line 1 column 1" })
   t.eq(validate(rules, { from = "json" }, "POST", "/", nil, "5"),
-    { 400, ": json: an object or an array expected, got number" })
+    { 400, ": the body must be a JSON object or array, got number" })
+  t.eq(validate(rules, { from = "json" }, "POST", "/", nil, " "), { 400, ": the body is empty, JSON expected" })
+  t.eq(validate(rules, { from = "json" }, "POST", "/", { "Content-Type: application/json" }, '{"a":"1"}'), { a = "1" })
+  -- Regression: a page of another site can send these types without asking.
+  for _, kind in ipairs { "text/plain", FORM[1]:match ": (.*)", "multipart/form-data; boundary=x", "x" } do
+    t.eq(validate(rules, { from = "json" }, "POST", "/", { "Content-Type: " .. kind }, '{"a":"1"}'),
+      { 415, ": JSON expected" }, kind)
+  end
 end)
 
 t.test("a handler can catch the refusal and respond itself; otherwise the refusal stays the response", function()

@@ -24,13 +24,17 @@ local function is_library(source)
   return false
 end
 
+-- The file that calls the handlers of requests. The function outside of it, which is middleware, has not made the call
+-- that failed.
+local BOUNDARY <const> = HERE .. "web/middleware.lua"
+
 -- Returns the level, for `error` in the caller, of the nearest function that does not belong to the library; 0 if there
--- is none.
+-- is none, because the call was a tail call.
 local function level_of_program()
   local level = 3
   while true do
     local info = debug.getinfo(level, "S")
-    if not info then return 0 end
+    if not info or info.source == BOUNDARY then return 0 end
     if info.what ~= "C" and not is_library(info.source) then return level - 1 end
     level = level + 1
   end

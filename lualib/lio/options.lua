@@ -12,6 +12,11 @@ function M.rule(wanted, test)
 end
 local rule <const> = M.rule
 
+-- `secret(wanted, test)` returns a rule for an option whose value no message may show.
+function M.secret(wanted, test)
+  return { wanted = wanted, test = test, is_secret = true }
+end
+
 local function of_type(kind, wanted)
   return rule(wanted, function(value) return type(value) == kind end)
 end
@@ -152,9 +157,19 @@ function M.unknown(call, name, rules, what)
   misuse.raise(("%s: %s '%s' is unknown%s"):format(call, what, name, M.hint(name, rules)))
 end
 
+local function raise_wrong(call, name, wanted, shown, what)
+  misuse.raise(("%s: %s '%s' must be %s, got %s"):format(call, what or "option", name, wanted, shown))
+end
+
 -- `wrong(call, name, wanted, value [, what])`: raises an error for an invalid value of an option.
 function M.wrong(call, name, wanted, value, what)
-  misuse.raise(("%s: %s '%s' must be %s, got %s"):format(call, what or "option", name, wanted, misuse.shown(value)))
+  raise_wrong(call, name, wanted, misuse.shown(value), what)
+end
+
+-- Returns a secret value as error messages show it.
+local function shown_secret(value)
+  if type(value) == "string" then return ("a string of %d bytes"):format(#value) end
+  return type(value) == "number" and "a number" or misuse.shown(value)
 end
 
 -- The result of `check` if no options are passed. It must not be changed.
@@ -184,7 +199,9 @@ function M.check(call, index, options, rules, what)
   for name, value in pairs(options) do
     local one = rules[name]
     if not one then M.unknown(call, name, rules, what) end
-    if not one.test(value) then M.wrong(call, name, one.wanted, value, what) end
+    if not one.test(value) then
+      raise_wrong(call, name, one.wanted, (one.is_secret and shown_secret or misuse.shown)(value), what)
+    end
   end
   return options
 end

@@ -36,8 +36,10 @@ local OPTIONS <const> = {
 -- The defaults of the limits. A template that is not an endless loop needs fewer steps.
 local FUEL <const>, RECURSION <const> = 5000000, 200
 
-local function check_self(views, call)
+-- Returns the native object. Raises if `views` is not an object of this class, or is closed.
+local function core_of(views, call)
   if getmetatable(views) ~= Views then misuse.no_colon("views", call) end
+  return views.core or misuse.raise(("views:%s: the views are closed"):format(call))
 end
 
 local function add_templates(views, templates)
@@ -81,10 +83,10 @@ end
 -- `views:render(name [, data])` returns the text of the template `name`, a path below the folder. `data` is a table of
 -- variables. Raises for a mistake in the template, and for a value that a template cannot use.
 function Views:render(name, data)
-  check_self(self, "render")
+  local native = core_of(self, "render")
   misuse.check("render", 1, name, "string")
   if data ~= nil then misuse.check("render", 2, data, "table") end
-  local text, message = self.core:render(name, data)
+  local text, message = native:render(name, data)
   if not text then misuse.raise("views:render: " .. message) end
   return text
 end
@@ -93,13 +95,21 @@ end
 -- templates of the folder. `name` is used in messages, and its extension decides whether values are escaped; by
 -- default, they are escaped for HTML.
 function Views:render_string(source, data, name)
-  check_self(self, "render_string")
+  local native = core_of(self, "render_string")
   misuse.check("render_string", 1, source, "string")
   if data ~= nil then misuse.check("render_string", 2, data, "table") end
   if name ~= nil then misuse.check("render_string", 3, name, "string") end
-  local text, message = self.core:render_string(source, data, name or STRING)
+  local text, message = native:render_string(source, data, name or STRING)
   if not text then misuse.raise("views:render_string: " .. message) end
   return text
 end
+
+-- `views:close()`: closes the folder, which is an open descriptor. May be called twice.
+function Views:close()
+  if getmetatable(self) ~= Views then misuse.no_colon("views", "close") end
+  if self.core then self.core:close() end
+  self.core = nil
+end
+Views.__close = Views.close
 
 return M

@@ -39,6 +39,28 @@ function M.url_unescape(text)
   return percent_decode(text)
 end
 
+-- The library's own middleware is loaded when it is first used.
+local LAZY <const> = {
+  basic_auth = "lio.web.basic_auth",
+  compress = "lio.web.compress",
+  cors = "lio.web.cors",
+  log = "lio.web.log",
+  memory_store = "lio.web.memory_store",
+  rate_limit = "lio.web.rate_limit",
+  request_id = "lio.web.request_id",
+  sessions = "lio.web.sessions",
+  trust_proxy = "lio.web.trust_proxy",
+}
+
+-- Raises if the value is not middleware, but one of the functions that make it, such as `web.log`.
+local function check_is_middleware(value)
+  for name in pairs(LAZY) do
+    if value ~= nil and rawequal(rawget(M, name), value) then
+      misuse.raise(("app:use: web.%s makes middleware: call it, as in app:use(web.%s())"):format(name, name))
+    end
+  end
+end
+
 local App = {}
 App.__index = App
 App.__name = "lio.webserver"
@@ -202,6 +224,7 @@ end
 -- has returned.
 function App:use(prefix, middleware)
   check_app(self, "use")
+  check_is_middleware(middleware == nil and prefix or middleware)
   if middleware == nil then
     misuse.check_function("use", 1, prefix)
     prefix, middleware = "/", prefix
@@ -262,19 +285,6 @@ function App:run(where, opts)
   check_app(self, "run")
   return listening.run(self, where, opts)
 end
-
--- The library's own middleware is loaded when it is first used.
-local LAZY <const> = {
-  basic_auth = "lio.web.basic_auth",
-  compress = "lio.web.compress",
-  cors = "lio.web.cors",
-  log = "lio.web.log",
-  memory_store = "lio.web.memory_store",
-  rate_limit = "lio.web.rate_limit",
-  request_id = "lio.web.request_id",
-  sessions = "lio.web.sessions",
-  trust_proxy = "lio.web.trust_proxy",
-}
 
 return setmetatable(M, {
   __index = function(_, name)

@@ -74,6 +74,11 @@ function Driver:unwatch(descriptor) end
 ---@param f fun(value: any, id: integer) must pass values that are not its own to `fire`
 function Driver:set_timer_handler(f) end
 
+---Calls a function after some time, outside of tasks. The tests of `lio.testing` may leave such a timer behind.
+---@param seconds number
+---@param f fun()
+function Driver:call_later(seconds, f) end
+
 ---Performs the action of a timer. If `value` is a table, calls its method `expired`. Any other value is a token: the
 ---wait on it returns `"timeout"`.
 ---@param value any

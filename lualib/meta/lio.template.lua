@@ -45,4 +45,7 @@ function Views:render(name, data) end
 ---@return string text
 function Views:render_string(source, data, name) end
 
+---Closes the folder, which is an open descriptor. Views may also be declared `<close>`.
+function Views:close() end
+
 return template

@@ -269,7 +269,7 @@ function web.trust_proxy(options) end
 ---@field duration number seconds from the start of the middleware to the end of the response
 ---@field method string
 ---@field target string as sent
----@field path string decoded
+---@field path string decoded, without the query
 ---@field version string
 ---@field status? integer nil if there was no response
 ---@field bytes integer bytes of the body that were sent
@@ -307,9 +307,5 @@ function Log:reopen() end
 
 ---Writes the buffered lines and closes the file, if `web.log` opened it.
 function Log:close() end
-
----Writes the buffered lines when their timer fires.
----@private
-function Log:expired() end
 
 return web

@@ -122,6 +122,7 @@ function Session:flash(name, ...) end
 ---@class lio.SessionStore
 ---@field load fun(self: any, id: string): string?, string? returns the data; nil if there is none, or it has expired
 ---@field save fun(self: any, id: string, data: string, ttl: integer): any, string? keeps the data for `ttl` seconds
+---@field update? fun(self: any, id: string, data: string, ttl: integer): any, string? `save`; false for an unknown id
 ---@field destroy fun(self: any, id: string): any, string? forgets the data
 
 ---@class lio.WebMemoryStoreOptions
@@ -148,6 +149,13 @@ function MemoryStore:load(id) end
 ---@param ttl number seconds
 ---@return true
 function MemoryStore:save(id, data, ttl) end
+
+---Keeps the data of a session, if the session exists.
+---@param id string
+---@param data string
+---@param ttl number seconds
+---@return boolean exists
+function MemoryStore:update(id, data, ttl) end
 
 ---Forgets a session.
 ---@param id string

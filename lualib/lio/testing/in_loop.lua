@@ -30,7 +30,7 @@ local function take_stock(checks_descriptors)
   return {
     tasks = tasks,
     timeouts = timers.list(),
-    timers = timers.queue:count(),
+    timers = timers.queue:count() - driver.own_timers,
     registrations = driver.selector:count(),
     descriptors = checks_descriptors and descriptors.open(),
   }
@@ -57,7 +57,7 @@ local function left_since(before)
       add(list, "a timeout whose function is defined in %s:%d", info.short_src, info.linedefined)
     end
   end
-  local others = timers.queue:count() - before.timers - timeouts
+  local others = timers.queue:count() - driver.own_timers - before.timers - timeouts
   if others > 0 then add(list, "timers (%d), such as those of sleeps, connections and servers", others) end
   local registered = driver.selector:count() - before.registrations
   if registered > 0 then add(list, "registrations of sockets or other descriptors with the loop (%d)", registered) end

@@ -5,7 +5,7 @@
 -- `skipped(name, reason)` and `finish(counts)`. A problem is a text: the error's message, which begins with the
 -- position, and below it the traceback and the notes.
 
-local debug <const> = debug or require "lio.debug"
+local program_traceback = require "lio.program_traceback"
 local show <const> = require("lio.testing.show").show
 
 local M = {
@@ -42,7 +42,7 @@ function M.clean(text)
 end
 
 local function traceback(text, level)
-  return M.clean(debug.traceback(text, level))
+  return M.clean(text .. program_traceback.of(text, level + 1))
 end
 
 -- `catch(err)`: the message handler for the functions of tests: returns a text, or the object that `skip` has raised.

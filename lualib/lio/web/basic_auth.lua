@@ -63,17 +63,17 @@ local function users_check(users)
   local _, some_hash = next(hashes)
   local nobody <const> = crypto.random(32)
   return function(name, password)
-    local is_equal = crypto.equal(digest(password), digests[name] or nobody)
-    if digests[name] or not some_hash then return is_equal and digests[name] ~= nil end
+    local plain = digests[name]
+    local is_equal = crypto.equal(digest(password), plain or nobody) and plain ~= nil
+    if not some_hash then return is_equal end
     local pair = digest(name .. ":" .. password)
     if verified:get(pair) then return true end
+    -- A hash is verified for every name, because otherwise the time would show which names have a plain password.
     local is_right, message = crypto.password_verify(password, hashes[name] or some_hash)
-    if is_right and hashes[name] then
-      verified:set(pair, true)
-      return true
-    end
     if is_right == nil then return nil, message end
-    return false
+    is_right = is_equal or is_right and hashes[name] ~= nil
+    if is_right then verified:set(pair, true) end
+    return is_right
   end
 end
 

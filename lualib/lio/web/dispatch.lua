@@ -59,7 +59,8 @@ end
 
 -- Sends an error response, because the handler has raised or its response could not be sent.
 local function send_error(exchange, req, res, err)
-  handler_error.respond(exchange, req, res, err)
+  -- With middleware, the function that has failed is not known.
+  handler_error.respond(exchange, req, res, err, not exchange.app.wrappers[1] and "handler" or nil)
   if exchange.taken_over or exchange.aborted then return end
   local ok, second = xpcall(res.finish, catch, res)
   if ok then return end

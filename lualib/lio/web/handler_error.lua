@@ -3,8 +3,9 @@
 -- Called by web/dispatch.lua for the outermost function of a request, and by web/middleware.lua for the functions
 -- that `next()` runs. Invariant: the log has one entry per error.
 
-local debug <const> = debug or require "lio.debug"
+local describe <const> = require("lio.web.handler_result").describe
 local mount_scopes = require "lio.web.mount_scope"
+local program_traceback = require "lio.program_traceback"
 local texts = require "lio.web.error_text"
 local http = require "lio.http"
 
@@ -22,12 +23,24 @@ function M.observe(server, f)
 end
 
 -- `catch(value)`: the message handler of `xpcall` for handlers. Returns a caught error, which is a table: `value` (the
--- raised value), `message`, and `text` (the message and the traceback).
+-- raised value), `message`, `text` (the message and the traceback), and `has_no_place`: whether the library has raised
+-- the error without the position of the program's line.
 function M.catch(value)
   local message = texts.message_of(value)
-  -- `debug.traceback` truncates its message at a NUL, so it gets an empty message, and the actual message is prepended
-  -- to its result.
-  return { value = value, message = message, text = message .. debug.traceback("", 2) }
+  local trace, is_of_library = program_traceback.of(message, 2)
+  local has_no_place = is_of_library and type(value) == "string" and not value:find "^[^\n]-:%d+: "
+  return { value = value, message = message, text = message .. trace, has_no_place = has_no_place }
+end
+
+-- Adds the function that has failed to an error that would not show where the mistake is: the function has called the
+-- library in a tail call, or what it has returned cannot be sent. `role` and `f` are those of `describe`.
+local function add_place(err, res, role, f)
+  if not err.has_no_place then return end
+  err.has_no_place = false
+  local place = describe(res, role, f)
+  if err.message:find(place, 1, true) then return end
+  place = ("in %s: "):format(place)
+  err.message, err.text = place .. err.message, place .. err.text
 end
 
 -- `as_caught(err)` returns the error from an `xpcall` with `catch` as a caught error. If memory runs out, Lua does not
@@ -85,9 +98,10 @@ local function call_on_error(exchange, req, res, err)
   return exchange.aborted
 end
 
--- `respond(exchange, req, res, err)`: logs an error, and sets the response to it. If the response has begun, aborts the
--- exchange, so that the client sees the connection close early.
-function M.respond(exchange, req, res, err)
+-- `respond(exchange, req, res, err [, role, f])`: logs an error, and sets the response to it. If the response has
+-- begun, aborts the exchange, so that the client sees the connection close early. `role` and `f` describe the function
+-- that has failed, as for `describe`, if it is known.
+function M.respond(exchange, req, res, err, role, f)
   err = M.as_caught(err)
   -- If `on_file` raised the error, `req:form` has raised it again. The first traceback is the useful one.
   local upload_error = exchange.upload_error
@@ -95,7 +109,10 @@ function M.respond(exchange, req, res, err)
   local refusal = exchange.refusal
   -- A handler that raises because the body was refused is not at fault.
   if refusal and not is_refusal(refusal, err.value) then refusal = false end
-  if not refusal then M.log(req, err) end
+  if not refusal then
+    if role then add_place(err, res, role, f) end
+    M.log(req, err)
+  end
   res.error = err.value
   if exchange.taken_over then return end
   if native.record_effect(exchange.request, true) then

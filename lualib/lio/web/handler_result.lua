@@ -150,4 +150,6 @@ function Response:set_refusal()
   end
 end
 
-return { set_result = set_result, report_unsent = report_unsent, describe_handler = describe_handler }
+return {
+  set_result = set_result, report_unsent = report_unsent, describe = describe, describe_handler = describe_handler,
+}

@@ -78,11 +78,11 @@ function formats.json(entry)
   return require("lio.json").encode({
     time = iso_time(entry.time, entry.ms),
     method = entry.method,
-    path = utf8_text(entry.target),
+    path = utf8_text(entry.path),
     version = entry.version,
     status = entry.status,
     bytes = entry.bytes,
-    duration = math.floor(entry.duration * 1000000 + 0.5) / 1000,
+    duration = math.floor(entry.duration * 1000000 + 0.5) / 1000000,
     remote = entry.remote,
     agent = utf8_text(entry.agent),
     referer = utf8_text(entry.referer),
@@ -114,12 +114,6 @@ function Log:flush()
   return nil, message
 end
 
--- Called when the timer fires.
-function Log:expired()
-  self.timer = nil
-  self:flush()
-end
-
 -- `log:reopen()`: opens the log file by its name again, after it was moved away. Returns true; or nil and a message. On
 -- failure, the old file stays open.
 function Log:reopen()
@@ -148,8 +142,12 @@ local function add(self, line, app_server)
   self.lines[self.count] = line
   self.size = self.size + #line + 1
   if self.size >= FULL or app_server.stopping then return self:flush() end
-  if self.timer then return end
-  self.timer = app_server.driver.timers:add(DELAY, self)
+  if self.has_timer then return end
+  self.has_timer = true
+  app_server.driver:call_later(DELAY, function()
+    self.has_timer = false
+    self:flush()
+  end)
 end
 
 -- Returns the table of values for a log line, which is the first argument of a format function.

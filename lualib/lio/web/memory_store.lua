@@ -45,6 +45,13 @@ function Store:save(id, data, ttl)
   return true
 end
 
+-- `store:update(id, data, ttl)`: like `save`, but only if the session exists. Returns whether it exists.
+function Store:update(id, data, ttl)
+  check(self, "update", id)
+  if not self:load(id) then return false end
+  return self:save(id, data, ttl)
+end
+
 -- `store:destroy(id)`: forgets a session. Returns true.
 function Store:destroy(id)
   check(self, "destroy", id)

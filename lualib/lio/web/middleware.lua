@@ -39,7 +39,7 @@ function M.next_of(res, role, f, inner, scope)
     native.save_fields(req)
     local ok, err = xpcall(run, catch, req, res, role, f, inner)
     if ok then return end
-    handler_error.respond(exchanges.of(res), req, res, err)
+    handler_error.respond(exchanges.of(res), req, res, err, role, f)
     leave_to(req, scope)
   end
 end

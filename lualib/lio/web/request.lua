@@ -121,17 +121,22 @@ function Request:stream(limit)
   end
 end
 
+-- Returns the table that a body contains as JSON; or nil and the reason.
+local function decode_json(body)
+  if not body:find "%S" then return nil, "the body is empty, JSON expected" end
+  local value, message = require("lio.json").decode(body)
+  if value == nil then return nil, "the body is not valid JSON: " .. message:gsub("^json: ", "") end
+  if type(value) == "table" then return value end
+  return nil, "the body must be a JSON object or array, got " .. (type(value) == "userdata" and "null" or type(value))
+end
+
 -- `req:json([limit])` returns the decoded body, a table; or nil, reason, status. Any other JSON value is refused, so
 -- that a handler can index the result; `json.decode(req:body())` accepts every value.
 function Request:json(limit)
   if limit ~= nil or type(self) ~= "userdata" then check(self, "json", limit) end
   local body, reason, status = self:body(limit)
   if not body then return nil, reason, status end
-  local value, message = require("lio.json").decode(body)
-  if value ~= nil and type(value) ~= "table" then
-    message = "json: an object or an array expected, got " .. (type(value) == "userdata" and "null" or type(value))
-    value = nil
-  end
+  local value, message = decode_json(body)
   if value == nil then
     local exchange = exchange_of(self)
     native.record_effect(self, true)

@@ -10,12 +10,24 @@ local misuse = require "lio.misuse"
 local M = {}
 
 local Session = {}
-Session.__index = Session
 Session.__name = "lio.session"
 
 -- The state of each session: `id`, the session's id in the store, or nil; `text`, the data as it was loaded, or nil if
--- the session is new; `is_destroyed`; `needs_id`, whether it must get a new id; `is_saved`.
+-- the session is new; `is_destroyed`; `needs_id`, whether it must get a new id; `is_saved`; `is_read`, whether the
+-- program has read a field that the session does not have, or has called a method or `pairs`.
 local states = setmetatable({}, { __mode = "k" })
+
+function Session.__index(session, name)
+  local state = states[session]
+  if state then state.is_read = true end
+  return Session[name]
+end
+
+function Session.__pairs(session)
+  local state = states[session]
+  if state then state.is_read = true end
+  return next, session, nil
+end
 
 local SAVED <const> = "the head of the response has been sent, so the session can no longer be changed"
 

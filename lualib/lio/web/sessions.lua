@@ -38,12 +38,13 @@ local function is_store(value)
   if type(value) ~= "table" and type(value) ~= "userdata" then return false end
   return pcall(function()
     for _, method in ipairs { "load", "save", "destroy" } do assert(misuse.is_callable(value[method])) end
+    assert(value.update == nil or misuse.is_callable(value.update))
   end)
 end
 
 local OPTIONS <const> = {
-  secret = options.rule("a string of at least 32 bytes, such as crypto.random(32, \"hex\")", is_secret),
-  secrets = options.rule("a list of strings of at least 32 bytes", is_list_of_secrets),
+  secret = options.secret("a string of at least 32 bytes, such as crypto.random(32, \"hex\")", is_secret),
+  secrets = options.secret("a list of strings of at least 32 bytes", is_list_of_secrets),
   name = options.string,
   encrypted = options.boolean,
   max_age = options.whole(1),
@@ -115,12 +116,25 @@ local function set_cookie(self, req, res, value, max_age)
   res:cookie(self.name, value, opts)
 end
 
--- Saves the data in the store. Returns the value of the cookie.
+-- Saves the data of a session that the store had when the request began. Returns false if the store no longer has it:
+-- meanwhile, another request has destroyed the session or given it a new id, so this id must not become valid again.
+local function update_in_store(self, id, text)
+  if self.store.update then return call_store(self, "update", id, text, self.max_age) ~= false end
+  if call_store(self, "load", id) == nil then return false end
+  call_store(self, "save", id, text, self.max_age)
+  return true
+end
+
+-- Saves the data in the store. Returns the value of the cookie; nil if the session has ended meanwhile.
 local function save_in_store(self, state, text)
   local old = state.id
-  if not old or state.needs_id then state.id = crypto.random(32, "base64url") end
-  call_store(self, "save", state.id, text, self.max_age)
-  if old and old ~= state.id then call_store(self, "destroy", old) end
+  if old and not state.needs_id then
+    if not update_in_store(self, old, text) then return nil end
+  else
+    state.id = crypto.random(32, "base64url")
+    call_store(self, "save", state.id, text, self.max_age)
+    if old then call_store(self, "destroy", old) end
+  end
   return self.codec and self.codec:seal(state.id) or state.id
 end
 
@@ -139,6 +153,7 @@ local function save(self, req, res, session)
   local value
   if self.store then
     value = save_in_store(self, state, text)
+    if not value then return end
   else
     value = self.codec:seal(("%d %s"):format(math.floor(self.clock()) + self.max_age, text))
   end
@@ -151,7 +166,9 @@ local function commit(self, req, res, session)
     error("web.sessions: req.session was replaced; set its fields instead, or call req.session:destroy()", 0)
   end
   if res.error == nil then save(self, req, res, session) end
-  if sessions.state(session).text or next(session) ~= nil then vary(res, "Cookie") end
+  -- The response to a visitor without a session depends on that, too, if the handler has read the session.
+  local state = sessions.state(session)
+  if state.text or state.is_read or next(session) ~= nil then vary(res, "Cookie") end
   sessions.close(session)
 end
 

@@ -4,6 +4,7 @@
 -- The native functions read the fields (src/codec/forwarded.rs). Proxies add to the right end of a field, so the
 -- client is the last address that is not a trusted proxy.
 
+local error_page = require "lio.web.error_page"
 local networks_of = require "lio.web.networks"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
@@ -41,6 +42,9 @@ end
 -- `req.remote_addr`, `req.remote_port`, `req.is_tls` and `req.host`; `req.proxy_addr` is the address of the proxy.
 return function(opts)
   if opts == nil then misuse.argument("trust_proxy", 1, "table of options", opts) end
+  if type(opts) == "table" and opts[1] ~= nil and opts.proxies == nil then
+    misuse.raise "web.trust_proxy: option 'proxies' is missing, as in { proxies = { \"127.0.0.1\" } }"
+  end
   opts = options.check("web.trust_proxy", 1, opts, OPTIONS)
   if not opts.proxies then misuse.raise "web.trust_proxy: option 'proxies' is missing" end
   local networks = networks_of("web.trust_proxy", opts.proxies)
@@ -52,9 +56,11 @@ return function(opts)
   return function(req, _, next)
     local proxy = req.remote_addr
     if not proxy or not networks:contains(proxy) then return next() end
-    local ip, port, is_tls, host
+    local is_readable, ip, port, is_tls, host
     if forwarded then
-      ip, port, is_tls, host = networks:client_of_forwarded(req:header "forwarded" or "")
+      is_readable, ip, port, is_tls, host = networks:client_of_forwarded(req:header "forwarded" or "")
+      -- To keep the proxy's address would let the client choose it: the part on the left is what the client has sent.
+      if not is_readable then return error_page.for_status(req, 400) end
     else
       ip, port, is_tls, host = networks:client_of_lists(has_for and req:header "x-forwarded-for" or nil,
         has_proto and req:header "x-forwarded-proto" or nil, has_host and req:header "x-forwarded-host" or nil)

@@ -136,12 +136,25 @@ function SOURCES.params(req) return req.params end
 function SOURCES.form(req) return req:form() end
 function SOURCES.json(req) return req:json() end
 
--- Returns the source of a request's values by its Content-Type; nil for another type.
-local function source_of(req)
+-- Returns the source of a request's values by its Content-Type: "" without one; nil for a type that is not known.
+local function source_of_type(req)
   local media = (req:header "content-type" or ""):match("^%s*([^;%s]*)"):lower()
-  if media == "" then return "query" end
+  if media == "" then return "" end
   if media == "application/json" or media:find "%+json$" then return "json" end
   if media == "application/x-www-form-urlencoded" or media == "multipart/form-data" then return "form" end
+end
+
+-- Returns the name of the source of a request's values. `wanted`: the option `from`.
+local function source_of(req, exchange, wanted)
+  if wanted == "query" or wanted == "params" or wanted == "form" then return wanted end -- `req:form` checks the type
+  local found = source_of_type(req)
+  if not wanted then
+    if found then return found == "" and "query" or found end
+    refuse(req, exchange, 415, { { field = "", message = "JSON or a form expected" } })
+  end
+  -- A page of another site can send a form or plain text without asking, but not JSON.
+  if found == "" or found == wanted then return wanted end
+  refuse(req, exchange, 415, { { field = "", message = "JSON expected" } })
 end
 
 local OPTIONS <const> = { from = options.one_of("json", "form", "query", "params") }
@@ -154,10 +167,7 @@ return function(req, exchange, rules, opts)
     compiled = compile_all(rules, "")
     known[rules] = compiled
   end
-  local from = opts.from or source_of(req)
-  if not from then
-    refuse(req, exchange, 415, { { field = "", message = "JSON or a form expected" } })
-  end
+  local from = source_of(req, exchange, opts.from)
   local values, reason, status = SOURCES[from](req)
   if not values then refuse(req, exchange, status, { { field = "", message = reason } }) end
   local problems = {}

@@ -111,11 +111,15 @@ impl Sockets {
     }
 
     /// Called when a process has closed one of its sockets. If `forget` is true, closes the socket, so that no other
-    /// process gets it.
+    /// process gets it. Otherwise, it belongs to the previous owner again, which may still use it.
     pub(super) fn closed(&mut self, process: u32, key: &[u8], forget: bool) {
         let is_mine = |socket: &KeptSocket| socket.key == key && socket.owner == Some(process);
         let Some(index) = self.list.iter().position(is_mine) else { return };
-        if forget { self.list.swap_remove(index).remove(false) } else { self.list[index].owner = None }
+        if forget {
+            return self.list.swap_remove(index).remove(false);
+        }
+        let socket = &mut self.list[index];
+        socket.owner = socket.previous_owner.take();
     }
 
     /// Whether a socket that `process` does not use prevents `process` from binding an address.

@@ -229,6 +229,8 @@ impl Supervisor {
         if self.start_pending {
             return;
         }
+        // The next process may fail, and then the sockets still belong to the current one.
+        self.close_unused_at = None;
         let mut active = self.children.iter_mut().filter(|child| !child.is_ending());
         let listens = active.next().map(|old| {
             if !old.listens {

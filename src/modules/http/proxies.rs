@@ -41,6 +41,9 @@ fn contains(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// requested. Each is nil if it is unknown.
 type Client = (Option<String>, Option<i64>, Option<bool>, Option<Vec<u8>>);
 
+/// Whether a `Forwarded` field is well-formed, and its client.
+type ForwardedClient = (bool, Option<String>, Option<i64>, Option<bool>, Option<Vec<u8>>);
+
 /// Returns the position of the client, and its address and port, if they are known.
 fn client(networks: &Networks, nodes: &[Option<(IpAddr, Option<u16>)>]) -> (usize, Option<String>, Option<i64>) {
     match forwarded::client(nodes, |ip| networks.contains(Some(ip))) {
@@ -50,15 +53,16 @@ fn client(networks: &Networks, nodes: &[Option<(IpAddr, Option<u16>)>]) -> (usiz
 }
 
 /// `networks:client_of_forwarded(field)`: returns the client of a `Forwarded` field, whose last element was added by a
-/// trusted proxy. If the field is malformed, nothing is known.
-fn client_of_forwarded(call: &mut Call<'_>) -> Result<Client, Fault> {
+/// trusted proxy. The first result is false, and the others are nil, if the field is malformed: then its last element
+/// may be a part of what the client has sent.
+fn client_of_forwarded(call: &mut Call<'_>) -> Result<ForwardedClient, Fault> {
     let networks = call.object::<Networks>(1)?;
-    let elements = forwarded::elements(call.bytes(2)?).unwrap_or_default();
+    let Some(elements) = forwarded::elements(call.bytes(2)?) else { return Ok((false, None, None, None, None)) };
     let nodes: Vec<_> = elements.iter().map(|one| forwarded::node(one.node.as_deref()?)).collect();
     let (at, ip, port) = client(networks, &nodes);
-    let Some(Element { proto, host, .. }) = elements.get(at) else { return Ok((None, None, None, None)) };
+    let Some(Element { proto, host, .. }) = elements.get(at) else { return Ok((true, None, None, None, None)) };
     let is_tls = proto.as_deref().and_then(forwarded::is_secure);
-    Ok((ip, port, is_tls, host.as_deref().and_then(forwarded::host).map(<[u8]>::to_vec)))
+    Ok((true, ip, port, is_tls, host.as_deref().and_then(forwarded::host).map(<[u8]>::to_vec)))
 }
 
 /// `networks:client_of_lists(addresses, schemes, hosts)`: returns the client of the lists of `X-Forwarded-For`,

@@ -5,10 +5,12 @@
 //! |---|---|
 //! | `values` | Lua values as values of templates |
 //! | `source` | the files of templates |
+//! | `escaping` | escaping of values for HTML |
 //! | `failure` | errors of templates as text |
 //!
 //! Invariant: no Lua code runs while a template is rendered. All values are copied before.
 
+mod escaping;
 mod failure;
 mod source;
 mod values;
@@ -32,7 +34,7 @@ pub(crate) struct Views {
 
 impl Object for Views {
     const NAME: &'static str = "lio.template.views";
-    const METHODS: FunctionTable = functions! { add, set_globals, render, render_string };
+    const METHODS: FunctionTable = functions! { add, set_globals, render, render_string, close: CLOSE };
 }
 
 /// The result of a call: nil or a text, or `nil, message`.
@@ -62,6 +64,7 @@ fn new(call: &mut Call<'_>) -> Result<New<Views>, Fault> {
     let mut environment = Environment::new();
     // Errors then contain the source of the template.
     environment.set_debug(true);
+    escaping::install(&mut environment);
     let autoescape = option(call, "autoescape")?;
     match call.kind(autoescape) {
         Kind::Boolean if call.is_true(autoescape) => environment.set_auto_escape_callback(|_| AutoEscape::Html),
@@ -169,6 +172,9 @@ fn render_string(call: &mut Call<'_>) -> Result<Rendered<String>, Fault> {
     let (source, name) = (call.utf8(2)?.to_owned(), call.utf8(4)?.to_owned());
     render_with(call, Some(&name), |environment, data| environment.render_named_str(&name, &source, data))
 }
+
+/// `views:close()`: closes the folder, and frees the templates.
+const CLOSE: Function = Function::method_mut(|views: &mut Views| views.environment = Environment::new());
 
 /// Opens `lio.template.core`.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok::<_, Fault>(Module(functions! { new })));
