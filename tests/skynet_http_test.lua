@@ -149,6 +149,29 @@ test("httpc sends requests and returns the status and the body", {
   },
 })
 
+-- Regression: a line break in the target or the method added lines to the request.
+test("httpc refuses spaces and control characters in the request line", {
+  main = [[
+    local function message(...) return select(2, pcall(...)):match "bad.*" end
+    say(message(httpc.get, "127.0.0.1:1", "/a HTTP/1.1\r\nx: 1"))
+    say(message(httpc.post, "127.0.0.1:1", "/a\tb", {}))
+    say(message(httpc.request, "PUT", "127.0.0.1:1", ""))
+    say(message(httpc.head, "127.0.0.1:1"))
+    say(message(httpc.request, "GET / HTTP/1.1\n", "127.0.0.1:1", "/"))
+    say(message(httpc.request, "GET", 1, "/"))
+    say((select(2, pcall(function() httpc.get("127.0.0.1:1", "/a b") end)):match "main%.lua:%d+"))
+  ]],
+  out = {
+    "bad argument #2 to 'get' (a target without spaces and control characters expected)",
+    "bad argument #2 to 'post' (a target without spaces and control characters expected)",
+    "bad argument #3 to 'request' (a target without spaces and control characters expected)",
+    "bad argument #2 to 'head' (string expected, got nil)",
+    "bad argument #1 to 'request' (a method without spaces and control characters expected)",
+    "bad argument #2 to 'request' (string expected, got number)",
+    "main.lua:8",
+  },
+})
+
 test("httpc reads every form of a body, and skips informational responses", {
   main = [[
     local answers, at = {

@@ -12,16 +12,24 @@ local M = {}
 M.timeout = nil
 
 -- Returns the host, the port and the value of the field `host` for an address: "host", "host:port", or the same after
--- "http://".
-local function split(call, address)
-  if type(address) ~= "string" then misuse.argument(call, 1, "string", address) end
+-- "http://". The address is the argument `index` of the function `call`.
+local function split(call, index, address)
+  if type(address) ~= "string" then misuse.argument(call, index, "string", address) end
   local protocol = address:match "^(%a+)://"
   if protocol and protocol:lower() ~= "http" then
-    misuse.bad(call, 1, ("the protocol '%s' is not supported, only http"):format(protocol))
+    misuse.bad(call, index, ("the protocol '%s' is not supported, only http"):format(protocol))
   end
   local authority = address:gsub("^%a+://", ""):gsub("/.*$", "")
   local host, port = authority:match "^(.-):(%d+)$"
   return host or authority, tonumber(port) or 80, authority
+end
+
+-- Raises unless a value can be a part of the request line. It is the argument `index` of the function `call`.
+local function check_part(call, index, what, value)
+  if type(value) ~= "string" then misuse.argument(call, index, "string", value) end
+  if value == "" or value:find "[%c ]" then
+    misuse.bad(call, index, ("a %s without spaces and control characters expected"):format(what))
+  end
 end
 
 local function write_request(write, method, authority, target, header, content)
@@ -76,9 +84,11 @@ local function watch(id, timeout)
   return state
 end
 
--- Runs `exchange` on a new connection. Returns its results; raises on failure.
-local function perform(method, address, target, header, content)
-  local host, port, authority = split(method:lower(), address)
+-- Runs `exchange` on a new connection. Returns its results; raises on failure. The address is the argument `index` of
+-- the function `call`.
+local function perform(call, index, method, address, target, header, content)
+  local host, port, authority = split(call, index, address)
+  check_part(call, index + 1, "target", target)
   local timeout = M.timeout
   local id = sockethelper.connect(host, port, timeout)
   local state = watch(id, timeout)
@@ -96,23 +106,28 @@ local function copy(fields, into)
   end
 end
 
--- `request(method, address, target[, received[, header[, content]]])`: sends a request to "host", "host:port" or
--- "http://host:port", and returns the status and the body. The table `received` gets the fields of the response, with
--- names in lower case. `header` has further fields of the request, `content` is its body. Raises on failure.
-function M.request(method, address, target, received, header, content)
-  local code, body, fields = perform(method, address, target, header, content)
+local function request(call, index, method, address, target, received, header, content)
+  local code, body, fields = perform(call, index, method, address, target, header, content)
   copy(fields, received)
   return code, body
 end
 
+-- `request(method, address, target[, received[, header[, content]]])`: sends a request to "host", "host:port" or
+-- "http://host:port", and returns the status and the body. The table `received` gets the fields of the response, with
+-- names in lower case. `header` has further fields of the request, `content` is its body. Raises on failure.
+function M.request(method, ...)
+  check_part("request", 1, "method", method)
+  return request("request", 2, method, ...)
+end
+
 -- `get(address, target[, received[, header[, content]]])`: like `request`, with the method GET.
 function M.get(...)
-  return M.request("GET", ...)
+  return request("get", 1, "GET", ...)
 end
 
 -- `head(address, target[, received[, header[, content]]])`: like `request`, with the method HEAD. Returns the status.
 function M.head(...)
-  return (M.request("HEAD", ...))
+  return (request("head", 1, "HEAD", ...))
 end
 
 local function escape(text)
@@ -126,7 +141,7 @@ function M.post(address, target, form, received)
   for name, value in pairs(form) do pairs_of_form[#pairs_of_form + 1] = escape(name) .. "=" .. escape(value) end
   table.sort(pairs_of_form)
   local header = { ["content-type"] = "application/x-www-form-urlencoded" }
-  return M.request("POST", address, target, received, header, table.concat(pairs_of_form, "&"))
+  return request("post", 1, "POST", address, target, received, header, table.concat(pairs_of_form, "&"))
 end
 
 -- `dns([server[, port]])`: does nothing: the system resolves names, without blocking.

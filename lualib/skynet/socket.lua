@@ -92,8 +92,9 @@ function M.read(id, size)
   local s = sockets[id]
   if not (s and s.is_started) then s = find("read", id) end
   if size and s.limit and size > s.limit then return overflow(s) end
-  local data, _, partial = s.c:recv(size)
+  local data, _, partial, code = s.c:recv(size)
   if data then return data end
+  if pool.has_stayed(s, code, partial) then return M.read(id, size) end
   return ended(s, partial)
 end
 
@@ -105,6 +106,7 @@ function M.readline(id, separator)
   local data, _, partial, code = s.c:recv("until", separator or "\n", s.limit)
   if data then return data end
   if code == "too long" then return overflow(s) end
+  if pool.has_stayed(s, code, partial) then return M.readline(id, separator) end
   return ended(s, partial)
 end
 
@@ -114,6 +116,7 @@ function M.readall(id)
   local s = find("readall", id)
   local data, _, partial, code = s.c:recv("all", s.limit)
   if code == "too long" then return overflow(s) end
+  if pool.has_stayed(s, code, partial) then return M.readall(id) end
   data = data or partial or ""
   if data == "" and s.is_over then return false, "" end
   s.is_over = true
@@ -124,7 +127,8 @@ end
 function M.block(id)
   local s = sockets[id]
   if not (s and s.is_started) then return false end
-  local data = s.c:recv()
+  local data, _, partial, code = s.c:recv()
+  if pool.has_stayed(s, code, partial) then return M.block(id) end
   if not data then return (ended(s)) end
   s.c:unread(data)
   return true
@@ -189,7 +193,10 @@ function M.onclose(id, f)
   s.on_close, s.is_watched = report, true
   if is_watched or not s.is_stream then return end
   task.spawn(function()
-    s.c:wait_closed()
+    local _, code
+    repeat
+      _, _, code = s.c:wait_closed()
+    until not pool.has_stayed(s, code)
     s.is_watched = false
     if s.is_closed then return end
     s.is_over = true
@@ -278,6 +285,7 @@ end
 function M.sendto(id, address, data)
   check_id("sendto", id)
   datagrams.unpack("sendto", 2, address)
+  misuse.check("sendto", 3, data, "string")
   return pool.send_to(id, address, data)
 end
 

@@ -7,6 +7,7 @@
 local datagrams = require "skynet.socket.datagrams"
 local ltask = require "ltask"
 local message = require "skynet.message"
+local misuse = require "lio.misuse"
 local native = require "skynet.sockets"
 local open = require "skynet.socket.open"
 local pool = require "skynet.socket.pool"
@@ -53,13 +54,14 @@ end
 -- The loop that reads. A failure of the connection is a separate event, and so is the end.
 local function read(s)
   local c <const>, of <const> = s.c, s.id
-  local data, problem, _, code = c:recv()
-  while data do
-    spawn(deliver, DATA, of, #data, data)
-    data, problem, _, code = c:recv()
+  local data, problem, partial, code = c:recv()
+  while data or pool.has_stayed(s, code, partial) do
+    if data then spawn(deliver, DATA, of, #data, data) end
+    data, problem, partial, code = c:recv()
   end
-  if s.is_moved then return end
-  if problem and code ~= "closed" and not s.is_closed then
+  -- The socket belongs to another service, or is closed, which is reported.
+  if s.is_closed then return end
+  if problem and code ~= "closed" then
     s.is_reported = true
     spawn(deliver, ERROR, of, 0, problem)
   end
@@ -74,7 +76,11 @@ end
 
 local function prepare(s)
   s.on_close = function() report_closed(s) end
-  s.on_moved = function() s.is_moved = true end
+  s.on_error = function(problem)
+    s.is_reported = true
+    fork(deliver, ERROR, s.id, 0, problem)
+    pool.shutdown(s)
+  end
   s.on_warning = function(of, kibibytes) deliver(WARNING, of, kibibytes, "") end
 end
 
@@ -101,7 +107,7 @@ end
 -- `listen(host, port[, backlog])`: opens a listener. Returns its id; raises if that fails.
 function M.listen(host, port, backlog)
   local s, problem = open.listen("listen", host, port, backlog)
-  if not s then require "lio.misuse".raise("listen: " .. problem) end
+  if not s then misuse.raise("listen: " .. problem) end
   fork(deliver, CONNECT, s.id, s.port, s.host)
   return s.id, s.host, s.port
 end
@@ -165,6 +171,7 @@ end
 function M.udp_send(of, to, data)
   check_id("udp_send", of)
   datagrams.unpack("udp_send", 2, to)
+  misuse.check("udp_send", 3, data, "string")
   return pool.send_to(of, to, data)
 end
 

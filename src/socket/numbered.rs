@@ -4,6 +4,10 @@
 //! A write goes through the connection's shared writer as long as the system accepts all bytes. Other bytes are queued
 //! here, and the owner sends them. Invariant: bytes are in the order of the writes, because each write holds the lock
 //! of its socket, and nothing is written directly while bytes are queued or being sent by the owner.
+//!
+//! Commands to the owner are recorded with the socket ([`Commands`]), so they are not lost if the owner is busy or
+//! changes. Invariant: while commands are recorded, a notification is on its way to the owner, or the owner is moving
+//! the socket.
 
 use super::shared_writer::SharedWriter;
 use rustc_hash::FxHashMap;
@@ -34,9 +38,27 @@ pub(crate) enum Written {
     Missing,
     /// The system has accepted all bytes.
     Sent,
-    /// Bytes are queued. `is_first`: the owner must be notified to send them. `warning`: the number of queued bytes, if the
-    /// owner must be warned.
-    Queued { owner: u32, is_first: bool, warning: Option<usize> },
+    /// Bytes are queued. `notify`: the owner, if it must be notified that it has commands.
+    Queued { notify: Option<u32> },
+}
+
+/// How the owner must end a socket.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum End {
+    /// After the queued bytes are sent.
+    Close,
+    /// At once.
+    Shutdown,
+}
+
+/// The actions that the owner of a socket must take.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Commands {
+    /// Send the queued bytes.
+    pub(crate) send: bool,
+    /// Warn that this number of bytes is queued.
+    pub(crate) warning: Option<usize>,
+    pub(crate) end: Option<End>,
 }
 
 /// The result of [`Holder::take`].
@@ -75,6 +97,7 @@ struct Socket {
     /// The number of queued bytes at which the owner is warned.
     warn_at: usize,
     written: u64,
+    commands: Commands,
 }
 
 #[derive(Default)]
@@ -135,12 +158,14 @@ impl Holder {
             is_over: false,
             warn_at: WARNING,
             written: 0,
+            commands: Commands::default(),
         }));
         all.by_number.insert(number, socket.clone());
         Holder { number, holder, socket }
     }
 
-    /// Makes the service `owner` the owner of a socket. The previous holder no longer has a right.
+    /// Makes the service `owner` the owner of a socket, which must then take the socket's commands. The previous holder
+    /// no longer has a right.
     pub(crate) fn adopt(number: u32, owner: u32) -> Option<Holder> {
         let mut all = lock(&SOCKETS);
         let socket = all.by_number.get(&number)?.clone();
@@ -176,6 +201,15 @@ impl Holder {
         lock(&self.socket).is_over = true;
     }
 
+    /// Takes the commands for the owner. There are none if the socket has another holder by now.
+    pub(crate) fn take_commands(&self) -> Commands {
+        let mut socket = lock(&self.socket);
+        match socket.holder == self.holder {
+            true => std::mem::take(&mut socket.commands),
+            false => Commands::default(),
+        }
+    }
+
     /// Returns the next bytes for the owner to send. The previous piece counts as sent.
     pub(crate) fn take(&self) -> Taken {
         let mut socket = lock(&self.socket);
@@ -197,27 +231,32 @@ impl Holder {
 }
 
 impl Socket {
-    /// Sends the pieces as far as the system accepts them. Returns the number of sent bytes; `None` on failure.
-    fn send(&mut self, pieces: &[IoSlice<'_>]) -> Option<usize> {
+    /// Sends the pieces as far as the system accepts them. Returns the number of sent bytes.
+    fn send(&mut self, pieces: &[IoSlice<'_>]) -> usize {
         if self.is_draining {
-            return Some(0);
+            return 0;
         }
-        let Some(writer) = &self.writer else { return Some(0) };
+        let Some(writer) = &self.writer else { return 0 };
         match writer.send(pieces) {
             Ok(Some(count)) => {
                 self.written += count as u64;
-                Some(count)
+                count
             }
             // The connection is moving to another service, or is closed: then the owner drops the bytes.
             Ok(None) => {
                 self.writer = None;
-                Some(0)
+                0
             }
-            Err(_) => {
-                self.is_over = true;
-                None
-            }
+            // The owner tries again, and reports the failure if that fails too.
+            Err(_) => 0,
         }
+    }
+
+    /// Adds commands. Returns the owner if it must be notified, because there were none.
+    fn command(&mut self, add: impl FnOnce(&mut Commands)) -> Option<u32> {
+        let had_none = self.commands == Commands::default();
+        add(&mut self.commands);
+        (had_none && self.commands != Commands::default()).then_some(self.owner)
     }
 
     /// Queues the bytes behind the first `sent` ones.
@@ -240,7 +279,11 @@ impl Socket {
         }
         let is_first = !self.is_draining;
         self.is_draining = true;
-        Written::Queued { owner: self.owner, is_first, warning }
+        let notify = self.command(|commands| {
+            commands.send |= is_first;
+            commands.warning = warning.or(commands.warning);
+        });
+        Written::Queued { notify }
     }
 }
 
@@ -253,10 +296,15 @@ pub(crate) fn write(number: u32, pieces: &[IoSlice<'_>], priority: Priority) -> 
     }
     let total = pieces.iter().map(|piece| piece.len()).sum();
     match socket.send(pieces) {
-        None => Written::Missing,
-        Some(sent) if sent == total => Written::Sent,
-        Some(sent) => socket.queue(pieces, sent, total, priority),
+        sent if sent == total => Written::Sent,
+        sent => socket.queue(pieces, sent, total, priority),
     }
+}
+
+/// Makes the owner of the socket `number` end it. Returns the owner if it must be notified.
+pub(crate) fn end(number: u32, end: End) -> Option<u32> {
+    let socket = find(number)?;
+    lock(&socket).command(|commands| commands.end = commands.end.max(Some(end)))
 }
 
 /// Returns the owner of the socket `number`.

@@ -12,9 +12,12 @@ local transfer = require "lio.net.transfer"
 
 local M = {}
 
--- Makes the connections that other services transfer reach the function set by `net.on_transfer`.
+-- Makes the connections that other services transfer reach their receivers.
 local function receive_transfers(driver, core, is_receiving)
   core.system_calls().adopt = is_receiving and function(number, state, ...)
+    if not transfer.has_receiver(driver, (...)) then
+      return nil, "transfer: the other service takes no connections; it must call net.on_transfer", "refused"
+    end
     local c, message, code = transfer.adopt(driver, number)
     if not c then return nil, message, code end
     driver.net.timeout(c, state.read_limit, state.write_limit)

@@ -65,9 +65,32 @@ local function run_receiver(net, receiver, c, ...)
   net.close(c)
 end
 
--- `deliver(driver, c, …)`: starts a task that runs the function set by `on_transfer`. Returns whether there is such a
--- function.
+-- Records whether connections that arrive have a receiver.
+local function update(driver)
+  if driver.set_receiving then driver.set_receiving((driver.receiver or next(driver.tagged)) ~= nil) end
+end
+
+-- `receive_tagged(driver, tag, f)`: makes `f(c, tag, …)` run, instead of the function set by `on_transfer`, for each
+-- connection that is transferred with `tag` as the first argument. `f` must not wait; it runs before the `transfer` of
+-- the other service returns. For protocol code.
+function M.receive_tagged(driver, tag, f)
+  driver.tagged[tag] = f
+  update(driver)
+end
+
+-- `has_receiver(driver, tag)`: returns whether `deliver` has a function for a connection with this first argument.
+function M.has_receiver(driver, tag)
+  return (driver.tagged[tag] or driver.receiver) ~= nil
+end
+
+-- `deliver(driver, c, …)`: passes a connection to the function of `receive_tagged`, or starts a task that runs the
+-- function set by `on_transfer`. Returns whether there is such a function.
 function M.deliver(driver, c, ...)
+  local tagged = driver.tagged[(...)]
+  if tagged then
+    tagged(c, ...)
+    return true
+  end
   local receiver = driver.receiver
   if not receiver then return false end
   driver.scheduler.fork(run_receiver, driver.net, receiver, c, ...)
@@ -77,6 +100,7 @@ end
 -- `install(driver)`: adds the functions of this file to `driver.net`.
 function M.install(driver)
   local net <const> = driver.net
+  driver.tagged = {}
 
   -- `on_transfer(f)`: makes `f(c, …)` run as a task for each connection that another service transfers to this one. The
   -- arguments after `c` are those that the other service has passed. `f` owns `c`; the library closes `c` only if `f`
@@ -84,7 +108,7 @@ function M.install(driver)
   function net.on_transfer(f)
     if f ~= nil then misuse.check("on_transfer", 1, f, "function") end
     driver.receiver = f
-    if driver.set_receiving then driver.set_receiving(f ~= nil) end
+    update(driver)
   end
 
   -- `transfer(c, service, …)`: moves a connection to the loop of another service, which must be a `lio.service`, with

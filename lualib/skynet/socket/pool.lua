@@ -2,8 +2,12 @@
 -- it, and take it over with `start`. Used by skynet.socket and skynet.socketdriver.
 --
 -- A socket is a table: `id`, `holder` (an object of `skynet.sockets`, which keeps the id), `c` (its connection,
--- listener or datagram socket of `lio.net`), `is_started`, `is_closed`. Invariants: a socket is in the pool of its
--- owner only; only `send_queued` of the owner calls `c:send`, so bytes keep their order.
+-- listener or datagram socket of `lio.net`), `is_started`, `is_closed`, `is_sending`, `is_moving`. Invariants: a socket
+-- is in the pool of its owner, and while it moves, also in the pool of its last owner; only `send_queued` of the owner
+-- calls `c:send`, so bytes keep their order.
+--
+-- Other services leave commands at the socket (`skynet.sockets`): send, warn, close. The owner gets a system message
+-- and takes the commands. It leaves those of a socket that is moving, which the next owner takes.
 
 local core = require "ltask.core"
 local ltask = require "ltask"
@@ -54,7 +58,51 @@ local function warn(s, kibibytes)
   if kibibytes > 0 then M.log("socket %d: %d KiB are waiting to be sent", s.id, kibibytes) end
 end
 
+-- Waiting for the state of a socket ----------------------------------------------------------
+
+-- Waits until the socket has sent its queued bytes, is closed, or an attempt to move it has ended.
+local function wait_for_change(s)
+  local token <const> = {}
+  s.waiters = s.waiters or {}
+  table.insert(s.waiters, token)
+  ltask.wait(token)
+end
+
+local function report_change(s)
+  local waiters <const> = s.waiters or {}
+  s.waiters = nil
+  for _, token in ipairs(waiters) do ltask.wakeup(token) end
+end
+
+-- `has_stayed(s, code, partial)`: called when a wait of `lio.net` has ended with this code. `partial`: the bytes that
+-- the wait has returned. Returns whether the wait must be repeated, because another service has tried to take over the
+-- connection, and has failed. Waits for the end of the attempt.
+function M.has_stayed(s, code, partial)
+  -- If the peer has ended the connection, `partial` is a string.
+  if code ~= "closed" or partial then return false end
+  while s.is_moving do wait_for_change(s) end
+  return not s.is_closed and not s.c:is_closed()
+end
+
 -- Sending ------------------------------------------------------------------------------------
+
+-- Ends a connection that cannot send. Bytes that have arrived can still be read.
+local function fail(s, problem, code)
+  s.has_failed, s.is_over = true, true
+  s.holder["end"](s.holder)
+  if s.is_closed then return end
+  if s.on_error then return s.on_error(problem) end
+  -- If the peer has ended the connection, reading also reports the end.
+  if code ~= "closed" and code ~= "reset" then M.log("socket %d: %s", s.id, problem) end
+  s.c:shutdown()
+end
+
+local function drop(s)
+  M.closing[s.id] = nil
+  s.c:close()
+  s.holder:remove()
+  report_change(s)
+end
 
 -- Sends the queued bytes of a socket, and closes the socket afterwards if it must be closed. If a send fails, the
 -- bytes are dropped.
@@ -63,20 +111,30 @@ local function send_queued(s)
   s.is_sending = true
   local bytes, was_warned = holder:take()
   while bytes do
-    if not c:send(bytes) then holder["end"](holder) end
+    if not s.has_failed then
+      local ok, problem, _, code = c:send(bytes)
+      if not ok then fail(s, problem, code) end
+    end
     bytes, was_warned = holder:take()
   end
   s.is_sending = false
-  if s.on_sent then s.on_sent() end
-  if was_warned and not s.is_closed then warn(s, 0) end
+  if s.is_closed then return drop(s) end
+  report_change(s)
+  if was_warned then warn(s, 0) end
 end
 
-local function notify(id, owner, is_first, kibibytes)
-  if owner ~= self then return send(owner, REQUEST, "queued", id, is_first, kibibytes) end
-  local s = sockets[id] or M.closing[id]
-  if not s then return end
-  if is_first and not s.is_sending then spawn(send_queued, s) end
+-- Does what other services, or writes of this service, have left at a socket.
+local function obey(s)
+  if s.is_moving then return end
+  local must_send, kibibytes, ending = s.holder:take_commands()
+  if must_send and not s.is_sending then spawn(send_queued, s) end
   if kibibytes then spawn(warn, s, kibibytes) end
+  if ending then M[ending](s) end
+end
+
+local function obey_id(id)
+  local s = sockets[id] or M.closing[id]
+  if s then obey(s) end
 end
 
 local function to_bytes(call, data, size)
@@ -99,16 +157,16 @@ end
 -- service. Does not wait. Returns whether there is such a socket.
 function M.write(id, data, size)
   if type(data) ~= "string" then data = to_bytes("write", data, size) end
-  local ok, owner, is_first, kibibytes = native_write(id, data)
-  if owner then notify(id, owner, is_first, kibibytes) end
+  local ok, has_commands = native_write(id, data)
+  if has_commands then obey_id(id) end
   return ok or send_datagram(id, data)
 end
 
 -- `lwrite(id, data[, size])`: like `write`, but the data is sent when no other data is queued.
 function M.lwrite(id, data, size)
   if type(data) ~= "string" then data = to_bytes("lwrite", data, size) end
-  local ok, owner, is_first, kibibytes = native_write(id, data, true)
-  if owner then notify(id, owner, is_first, kibibytes) end
+  local ok, has_commands = native_write(id, data, true)
+  if has_commands then obey_id(id) end
   return ok or send_datagram(id, data)
 end
 
@@ -133,14 +191,9 @@ function M.add(kind, name, c, s)
   return s
 end
 
-local function drop(s)
-  M.closing[s.id] = nil
-  s.c:close()
-  s.holder:remove()
-end
-
 -- `shutdown(s)`: closes a socket of this service. Queued bytes are dropped.
 function M.shutdown(s)
+  if s.is_moving then return M.close_id(s.id, "shutdown") end
   if sockets[s.id] == s then sockets[s.id] = nil end
   s.is_closed = true
   drop(s)
@@ -150,24 +203,28 @@ end
 -- `close(s)`: closes a socket of this service after its queued bytes are sent. Does not wait.
 function M.close(s)
   if s.is_closed then return end
+  if s.is_moving then return M.close_id(s.id, "close") end
+  -- Another service may have queued bytes.
+  obey(s)
+  if s.is_closed then return end
   if not s.is_sending then return M.shutdown(s) end
   sockets[s.id] = nil
   s.is_closed = true
   s.holder["end"](s.holder)
   M.closing[s.id] = s
-  s.on_sent = function() drop(s) end
   s.c:shutdown "r"
+  report_change(s)
   if s.on_close then s.on_close() end
 end
 
--- `send_to(id, address, data)`: sends a datagram through a socket of any service. Returns whether there is such a
--- socket.
+-- `send_to(id, address, data)`: sends a datagram, a string, through a socket of any service. If the mailbox of that
+-- service is full, the datagram is lost. Returns whether there is such a socket.
 function M.send_to(id, address, data)
   local owner = native.owner(id)
   if owner == self then
     request.send_to(id, address, data)
   elseif owner then
-    send(owner, REQUEST, "send_to", id, address, data)
+    pcall(send, owner, REQUEST, "send_to", id, address, data)
   end
   return owner ~= nil
 end
@@ -175,12 +232,24 @@ end
 -- `close_id(id, name)`: closes a socket of any service, by the function `name` ("close" or "shutdown") of this file.
 function M.close_id(id, name)
   local s = sockets[id] or name == "shutdown" and M.closing[id]
-  if s then return M[name](s) end
-  local owner = native.owner(id)
-  if owner and owner ~= self then send(owner, REQUEST, name, id) end
+  if s and not s.is_moving then return M[name](s) end
+  if native.finish(id, name == "shutdown") then obey_id(id) end
 end
 
 -- Taking over --------------------------------------------------------------------------------
+
+-- Adds a connection that its owner has handed over. The last owner keeps its holder until this function has returned,
+-- so the id always has an owner.
+transfer.set_receiver(function(c, id)
+  local holder <const> = native.adopt(id, self)
+  if not holder then return c:close() end
+  local s = { id = id, holder = holder, c = c, is_stream = true }
+  sockets[id] = s
+  open_writer(s)
+  -- Bytes that services have written during the move are queued.
+  spawn(send_queued, s)
+  obey(s)
+end)
 
 -- `take(id)`: takes over a connection that belongs to another service, with its unread bytes. Returns the socket; or
 -- nil and a message.
@@ -188,30 +257,10 @@ function M.take(id)
   local owner = native.owner(id)
   if not owner or owner == self then return nil, "there is no such socket" end
   local ok, moved, message = pcall(ltask.call, owner, REQUEST, "take", id)
+  local s = sockets[id]
+  if s then return s end
   if not ok then return nil, tostring(moved) end
-  if not moved then return nil, message end
-  local c = transfer.receive(id)
-  local holder = native.adopt(id, self)
-  if not holder then
-    c:close()
-    return nil, "the socket was closed"
-  end
-  local s = { id = id, holder = holder, c = c, is_stream = true }
-  sockets[id] = s
-  open_writer(s)
-  -- Bytes that services have written during the move are queued.
-  spawn(send_queued, s)
-  return s
-end
-
-function request.queued(id, is_first, kibibytes)
-  notify(id, self, is_first, kibibytes)
-end
-
-for _, name in ipairs { "close", "shutdown" } do
-  request[name] = function(id)
-    if native.owner(id) == self then M.close_id(id, name) end
-  end
+  return nil, message or "the socket was closed"
 end
 
 function request.send_to(id, address, data)
@@ -219,27 +268,34 @@ function request.send_to(id, address, data)
   if s and s.send_to then s.send_to(address, data) end
 end
 
+-- Continues the use of a connection that could not move.
+local function keep(s)
+  if s.c:is_closed() then return M.shutdown(s) end
+  open_writer(s)
+  obey(s)
+end
+
 -- Gives a connection to the service that sends the request.
 function request.take(id)
   local s = sockets[id]
   if not s or not s.is_stream then return nil, "there is no such connection" end
-  if s.is_sending then
-    local token = {}
-    s.on_sent = function() ltask.wakeup(token) end
-    ltask.wait(token)
-    s.on_sent = nil
-    if s.is_closed then return nil, "the socket was closed" end
+  while not s.is_closed and (s.is_sending or s.is_moving) do wait_for_change(s) end
+  if sockets[id] ~= s then return nil, "the socket was closed, or another service has taken it" end
+  s.is_moving = true
+  local ok, moved, message = pcall(transfer.hand_over, s.c, (core.current()), id)
+  s.is_moving = false
+  if ok and moved then
+    if sockets[id] == s then sockets[id] = nil end
+    s.is_closed = true
+  else
+    keep(s)
   end
-  sockets[id] = nil
-  local moved, message = transfer.hand_over(s.c, (core.current()), id)
-  if not moved then
-    sockets[id] = s
-    return nil, message
-  end
-  s.is_closed = true
-  if s.on_moved then s.on_moved() end
-  return true
+  report_change(s)
+  if not ok then error(moved, 0) end
+  return moved, message
 end
+
+core.system_calls().skynet_socket = obey_id
 
 ltask.dispatch {
   [REQUEST] = function(name, ...) return request[name](...) end,

@@ -1,15 +1,20 @@
 //! `skynet.sockets`: sockets that all services know by a number. The files of `lualib/skynet/socket/` are the only
 //! users.
+//!
+//! The owner of a socket is notified with the system message `skynet_socket`, which contains the number. A mailbox
+//! accepts it even if it is full. There is at most one unread notification for each socket.
 
-use crate::lua::{
-    Call, Either, Fault, Function, FunctionTable, Module, New, Nil, Object, Stack, Value, functions, results,
-};
-use crate::socket::numbered::{self, Holder, Priority, Taken, Written};
+use crate::codec::pack::Value as Packed;
+use crate::ltask::message::{Message, SYSTEM, kind};
+use crate::ltask::service::Service;
+use crate::lua::{Call, Either, Fault, Function, FunctionTable, Module, New, Nil, Object, Stack, Value, functions};
+use crate::socket::numbered::{self, End, Holder, Priority, Taken, Written};
 use std::io::IoSlice;
 
 impl Object for Holder {
     const NAME: &'static str = "skynet.socket";
-    const METHODS: FunctionTable = functions! { number: NUMBER, set_writer, take, end: END, remove: REMOVE };
+    const METHODS: FunctionTable =
+        functions! { number: NUMBER, set_writer, take, take_commands, end: END, remove: REMOVE };
 }
 
 /// `h:number()`: returns the number of the socket.
@@ -21,13 +26,8 @@ const END: Function = Function::method(|holder: &Holder| holder.end());
 /// `h:remove()`: removes the socket.
 const REMOVE: Function = Function::method(|holder: &Holder| holder.remove());
 
-results! {
-    enum Write {
-        Sent(bool),
-        /// True, the owner, whether the owner must be notified, and the number of queued KiB for a warning.
-        Queued((bool, i64, bool, Option<i64>)),
-    }
-}
+/// Whether the owner must send, the number of queued KiB for a warning, and how the owner must end the socket.
+type Orders = (bool, Option<i64>, Option<&'static str>);
 
 /// Reads the number of a socket, or the address of a service.
 fn number(stack: &Stack, index: i32, what: &'static str) -> Result<u32, Fault> {
@@ -57,20 +57,50 @@ fn owner(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
     Ok(numbered::owner(number(call, 1, "socket")?).map(i64::from))
 }
 
-/// `sockets.write(number, data, is_low)`: writes a string. Returns true if the system has accepted it; false if there is
-/// no such socket. If bytes are queued, returns true, the owner, whether the owner must be notified them, and, if it
-/// must be warned, how many KiB are queued.
-fn write(call: &mut Call<'_>) -> Result<Write, Fault> {
+/// Notifies the owner of a socket, if there is one, that it has commands for the socket. Returns whether the owner is the
+/// calling service, which gets no message.
+fn notify(call: &mut Call<'_>, number: u32, owner: Option<u32>) -> bool {
+    let (Some(owner), Some(service)) = (owner, call.data::<Service>()) else { return false };
+    if owner == service.id {
+        return true;
+    }
+    let values = [Packed::String(b"skynet_socket"), Packed::Integer(number.into())];
+    // The sockets of a service that has died are closed.
+    let _ = service.system().post(Message::with_values(SYSTEM, owner, 0, kind::SYSTEM, &values), 0);
+    false
+}
+
+/// `sockets.write(number, data, is_low)`: writes a string. Returns whether there is such a socket, and whether the caller,
+/// as its owner, must take commands. Notifies another owner.
+fn write(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
     let priority = if call.is_true(3) { Priority::Low } else { Priority::High };
-    let written = numbered::write(number(call, 1, "socket")?, &[IoSlice::new(call.bytes(2)?)], priority);
-    Ok(match written {
-        Written::Missing => Write::Sent(false),
-        Written::Sent => Write::Sent(true),
-        Written::Queued { owner, is_first, warning } => {
-            let kibibytes = warning.map(|bytes| bytes.div_ceil(1024) as i64);
-            Write::Queued((true, owner.into(), is_first, kibibytes))
-        }
+    let number = number(call, 1, "socket")?;
+    Ok(match numbered::write(number, &[IoSlice::new(call.bytes(2)?)], priority) {
+        Written::Missing => (false, false),
+        Written::Sent => (true, false),
+        Written::Queued { notify: owner } => (true, notify(call, number, owner)),
     })
+}
+
+/// `sockets.finish(number, is_shutdown)`: makes the owner close a socket, or shut it down. Returns whether the caller,
+/// as its owner, must take commands. Notifies another owner.
+fn finish(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let end = if call.is_true(2) { End::Shutdown } else { End::Close };
+    let number = number(call, 1, "socket")?;
+    let owner = numbered::end(number, end);
+    Ok(notify(call, number, owner))
+}
+
+/// `h:take_commands()`: returns what the owner must do: whether it must send the queued bytes; the number of queued KiB
+/// if it must be warned; and "close" or "shutdown" if it must end the socket.
+fn take_commands(call: &mut Call<'_>) -> Result<Orders, Fault> {
+    let commands = call.object::<Holder>(1)?.take_commands();
+    let kibibytes = commands.warning.map(|bytes| bytes.div_ceil(1024) as i64);
+    let end = commands.end.map(|end| match end {
+        End::Close => "close",
+        End::Shutdown => "shutdown",
+    });
+    Ok((commands.send, kibibytes, end))
 }
 
 /// `h:set_writer(number)`: sets the shared writer of the connection.
@@ -105,4 +135,4 @@ fn list(_: &mut Call<'_>) -> Result<Value, Fault> {
 
 /// Opens `skynet.sockets`.
 pub(crate) const OPEN: Function =
-    Function::new(|_: &mut Call<'_>| Ok(Module(functions! { hold, adopt, owner, write, list })));
+    Function::new(|_: &mut Call<'_>| Ok(Module(functions! { hold, adopt, owner, write, finish, list })));
