@@ -308,7 +308,7 @@ test("if a connection cannot move, reads and onclose continue to wait", {
   },
 })
 
--- Regression: the program of the old owner was told that the connection is closed.
+-- Regression: the program of the old owner got the event that the connection is closed.
 test("onclose does not run in the old owner when a connection moves", {
   services = { agent = agent },
   main = [[
