@@ -155,7 +155,7 @@ t.test("the console starts the service of each line, and ends with its input", f
   for i, line in ipairs(log_lines(r.out)) do lines[i] = line:gsub("%(%d+ ", "(N ") end
   table.sort(lines)
   t.eq(lines, {
-    "[INFO](N console) console: cannot find service 'nobody':no file './nobody.lua'",
+    "\tno file './nobody.lua'", "[INFO](N console) console: cannot find service 'nobody':",
     "[INFO](N greeter) hello", "[INFO](N greeter) hello\tann\t7",
   })
 end)
