@@ -89,6 +89,18 @@ t.test("LIO_TRACEBACK=full shows the lines of the library", function()
   t.ok(r.err:find "\n\t%[C%]: in %?\n$", r.err)
 end)
 
+t.test("a script that calls a function of services gets a hint", function()
+  local dir = t.tmp()
+  t.write(dir .. "/x.lua", "local ltask = require 'ltask'\nltask.fork(print)\n")
+  t.eq(run("x.lua", dir), {
+    out = "", err = "lio: x.lua:2: attempt to call a nil value (field 'fork')\nstack traceback:\n"
+      .. "\tx.lua:2: in main chunk\nltask.fork works only in a service: run the script with 'lio --service x.lua'\n",
+    code = 1,
+  })
+  t.write(dir .. "/y.lua", "local other = {}\nother.fork(print)\n")
+  t.ok(not run("y.lua", dir).err:find "service")
+end)
+
 t.test("an error that the library itself raises keeps its traceback", function()
   local r = run "-e 'require(\"lio.options\").either(1)'"
   t.ok(r.err:find "^lio: lio/options%.lua:%d+: .*\nstack traceback:\n\tlio/options%.lua:%d+: in ", r.err)

@@ -4,6 +4,7 @@
 
 use super::report::report;
 use super::search_paths;
+use super::suggestion::service_hint;
 use crate::lua::library::embedded;
 use crate::lua::{
     Argument, Call, Chunk, Either, Fault, Function, Kind, Many, Maybe, Next, Outcome, Pushing, Register, RegistryName,
@@ -126,7 +127,8 @@ fn after_piece(call: &mut Call<'_>, outcome: Outcome) -> Result<Maybe<Pushing<Ma
         return run_next(call);
     }
     let message = call.string(outcome.first).map(String::from_utf8_lossy);
-    report(message.map_or("(error object is not a string)".into(), |message| shorten(&message)));
+    let text = message.map(|message| shorten(&message) + &service_hint(&message).unwrap_or_default());
+    report(text.as_deref().unwrap_or("(error object is not a string)"));
     if let Some(script) = call.data::<Script>() {
         script.failed = true;
     }

@@ -46,6 +46,13 @@ const MODULES: &[(&str, &[&str])] = &[
 /// The functions of `ltask` in every service.
 const LISTS: &[FunctionTable] = &[messages::FUNCTIONS, time::FUNCTIONS, event::FUNCTIONS, pack::FUNCTIONS];
 
+/// Returns whether only services have the function `name` of `ltask`.
+pub(crate) fn is_service_function(name: &str) -> bool {
+    let mut native = [calls::PUBLIC, PUBLIC].into_iter().flatten();
+    native.any(|(known, _)| known.to_bytes() == name.as_bytes())
+        || MODULES.iter().any(|(_, names)| names.contains(&name))
+}
+
 /// Opens `ltask`. Each function is added to the table when it is first used, since most services use few.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(LazyTable(Function::new(index), None)));
 

@@ -41,7 +41,7 @@ mod time;
 mod unused;
 mod wake;
 
-pub(crate) use library::OPEN;
+pub(crate) use library::{OPEN, is_service_function};
 
 use crate::lua::{Function, FunctionTable, Stack};
 
