@@ -114,7 +114,8 @@ panics: tools $(filter $(TARGET)/%,$(STOCK)) ## a panic in each function that Lu
 # The steps run in this order even with `make -j`, because they share the processors and the target folders.
 test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
 	@$(MAKE) --no-print-directory lint
-	$(CARGO) test --release $(VENDORED)
+	@# The tests of the benchmarks' programs run in `make checked`: in this profile, each of them takes long to link.
+	$(CARGO) test --release --lib --bins --test '*' $(VENDORED)
 	@# The last step of a build uses only one thread, so the models run at the same time.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target loom build module
 	@$(MAKE) --no-print-directory panics
