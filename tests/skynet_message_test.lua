@@ -260,6 +260,9 @@ kit.test("an address is a number, a number as a string, or a name; other values 
     end
     say(pcall(skynet.rawcall, ".none", "lua", "", 0))
     say(skynet.rawsend(".none", "lua", skynet.pack "x"))
+    say(pcall(skynet.call, nil, "lua"))
+    say(pcall(skynet.rawcall, nil, "lua", "", 0))
+    say(skynet.send(nil, "lua"))
   ]],
   out = {
     ":00000004\t.name\tnil", "1", "true",
@@ -269,6 +272,7 @@ kit.test("an address is a number, a number as a string, or a name; other values 
     "call: there is no service 'true'\tfalse\tthere is no service 'true'",
     "false\trawcall: there is no service '.none'",
     "false\tthere is no service '.none'",
+    "false\tcall: the address is nil", "false\trawcall: the address is nil", "false\tthe address is nil",
   },
 })
 

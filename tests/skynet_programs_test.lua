@@ -225,7 +225,7 @@ program("errors", "an error in a handler is raised in the caller, and the handle
 program("dead", "a caller that waits for a service gets an error when the service ends", {
   [3] = {
     "asked to exit:\t{service:N} is dead",
-    "pending:\tthe request's coroutine was closed before it answered",
+    "pending:\t{service:N} is dead",
     "dead:\t{service:N} is dead",
     "sent:\tfalse",
     "answers first:\tbye",

@@ -156,7 +156,7 @@ kit.test("exit ends every coroutine of the service at once", {
     table.sort(lines)
     t.eq(lines, {
       "closed\tfork", "closed\trequest", "exit\tfalse",
-      "hang\tfalse\tthe request's coroutine was closed before it answered",
+      "hang\tfalse\t{service:4} is dead",
     })
   end,
 })

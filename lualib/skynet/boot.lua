@@ -145,13 +145,14 @@ function M.start(f)
   if not is_request then ltask.wait(SCRIPT) end
 end
 
--- `exit()`: ends this service, and does not return. Its coroutines are closed, and its open requests fail with an
--- error.
+-- `exit()`: ends this service, and does not return. Its coroutines are closed, and its open requests fail with
+-- `{service:N} is dead`.
 function M.exit()
   M.exiting = true
   -- If the service is still starting, answer root's request, so that the creator of the service gets no error.
   if M.session then core.post(sender, M.session, RESPONSE) end
   end_begin()
+  core.exiting()
   require "lio.task".kill_all()
   ltask.quit()
   ltask.wait "skynet.exit"

@@ -133,6 +133,7 @@ end
 -- `find(addr)`: returns an address in any form as a number; or nil and an error if there is no such service.
 local function find(addr)
   if math.type(addr) == "integer" then return addr end
+  if addr == nil then return nil, "the address is nil" end
   local to = require "skynet.names".resolve(addr)
   if not to then return nil, ("there is no service '%s'"):format(tostring(addr)) end
   return to

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const FUNCTIONS: FunctionTable = functions! {
     library::setup, loop: LOOP_FUNCTION, schedule: SCHEDULE_FUNCTION, loop_ended, library::is_request,
     library::requests, recover: RECOVER, system::system_calls, library::require_now, generation: library::GENERATION,
-    end_service: END_SERVICE, fail_boot, log, set_log_reader: SET_LOG_READER,
+    end_service: END_SERVICE, exiting: EXITING, fail_boot, log, set_log_reader: SET_LOG_READER,
     set_blocked_listener: SET_BLOCKED_LISTENER, poplog: POPLOG, stat, idle_wait: IDLE_WAIT, is_idle: IS_IDLE,
     handlers::poll_handler, library::add_end_waits, callbacks::use_callbacks, services: SERVICES, main_chunk,
     embedded_source, load_embedded, bytes, report_overload: REPORT_OVERLOAD,
@@ -35,6 +35,9 @@ fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, Function>
 
 /// `core.end_service()`: makes the main loop return after the current message.
 const END_SERVICE: Function = on_service(|service| service.library.is_ending = true);
+
+/// `core.exiting()`: from now on, a request whose task is killed gets the error of a dead service.
+const EXITING: Function = on_service(|service| service.library.is_exiting = true);
 
 /// `core.fail_boot(reason)`: records that the system cannot start. `ltask.start` raises the reason. Only root calls
 /// this function.

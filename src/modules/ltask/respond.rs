@@ -58,8 +58,12 @@ impl Host for Responder {
             return;
         }
         let name = service.library.name(id);
-        let text = b"the request's coroutine was closed before it answered";
-        respond(call, tag, kind::ERROR, pack_text(text));
+        // The error that the request would get from root if it were left to the end of the service.
+        let text = match service.library.is_exiting {
+            true => format!("{{service:{}}} is dead", service.id),
+            false => "the request's coroutine was closed before it answered".to_owned(),
+        };
+        respond(call, tag, kind::ERROR, pack_text(text.as_bytes()));
         let height = call.count();
         // An error in the callback is ignored: there is no better place to report it.
         let _ = report_unanswered(call, name.bytes(), tag.from);
