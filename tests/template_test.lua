@@ -252,7 +252,7 @@ t.test("close closes the folder", function()
   views:close()
   raises("views:render: the views are closed$", views.render, views, "a.txt")
   raises("views:render_string: the views are closed$", views.render_string, views, "a")
-  do local closed <close> = template.new(path) end
+  do local _ <close> = template.new(path) end
   t.eq(is_open(), false)
 end)
 
