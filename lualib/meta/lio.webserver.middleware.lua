@@ -117,6 +117,17 @@ function Session:regenerate() end
 ---@return any value nil if a value was given, or if there is none
 function Session:flash(name, ...) end
 
+---@class lio.CsrfOptions
+---@field field? string the field of a form that contains the token; default `"_csrf"`
+---@field header? string the header field that contains the token; default `"X-CSRF-Token"`
+
+---Creates middleware against forged requests; `web.sessions` must come before it. A request with a method other than
+---GET, HEAD, OPTIONS and TRACE gets 403 unless it contains the token of its session. `req.csrf_token()` returns the
+---token for a form.
+---@param options? lio.CsrfOptions
+---@return lio.Handler middleware
+function web.csrf(options) end
+
 ---Where sessions are kept. A method that fails returns nil and a message; the response is then an error. The methods
 ---may wait.
 ---@class lio.SessionStore
