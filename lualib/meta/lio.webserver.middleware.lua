@@ -8,7 +8,7 @@
 local web = {}
 
 ---@class lio.WebCorsOptions
----@field origins "*"|string[]|fun(origin: string, req: lio.Request): boolean? required; a host may begin with `*.`
+---@field origins string|string[]|fun(origin: string, req: lio.Request): boolean? required; a host may begin with `*.`
 ---@field methods? string[] default `{ "GET", "HEAD", "PUT", "PATCH", "POST", "DELETE" }`
 ---@field headers? "*"|string[] fields that requests may have; `"*"`: all; default `{ "Content-Type" }`
 ---@field expose? "*"|string[] fields of responses that pages can read, besides those that they always can read
