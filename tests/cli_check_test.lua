@@ -109,7 +109,7 @@ t.test("mistakes are one line with a hint", function()
     ["--globas x"] = "unknown option '--globas' (did you mean '--globals'?); see lio check --help",
     ["--globals"] = "'--globals' needs a value; see lio check --help",
     ["--globals 1x"] = "--globals: '1x' is not a name; see lio check --help",
-    ["nowhere"] = "cannot open nowhere: no such file",
+    ["nowhere"] = "cannot open 'nowhere': there is no such file or folder",
   } do
     t.eq(check({ ["a.lua"] = "" }, words), { out = "", err = "lio check: " .. message .. "\n", code = 1 })
   end

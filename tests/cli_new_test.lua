@@ -61,6 +61,7 @@ t.test("a new app serves a page and JSON, from any folder, and stops on SIGTERM"
     t.ok(page.body:find("<h1>my-app</h1>", 1, true), page.body)
     local res = assert(http.get(("http://127.0.0.1:%d/api/hello/a%%20b"):format(port)))
     t.eq({ res.status, res.body }, { 200, '{"hello":"a b"}' })
+    t.eq(assert(http.get(("http://127.0.0.1:%d/healthz"):format(port))).body, "ok\n")
     http.close_idle()
   end)
   t.eq(childkit.stop(child), 0)
@@ -119,7 +120,7 @@ t.test("mistakes are one line with a hint", function()
   for words, message in pairs {
     [""] = "the kind of the project is missing: app, service or game",
     ["ap x"] = "unknown kind of project 'ap' (did you mean 'app'?)",
-    ["website x"] = "unknown kind of project 'website'",
+    ["website x"] = "unknown kind of project 'website' (known: app, service, game)",
     ["app"] = "the folder is missing",
     ["app x y"] = "only one folder can be created, got 'y' as well",
     ["app x --force"] = "unknown option '--force'",

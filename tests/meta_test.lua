@@ -17,6 +17,7 @@ local http_client = require "lio.http.client"
 -- Modules that only the library's own files use. The files of services are internal too.
 local INTERNAL <const> = {}
 for name in ([[ lio.serve lio.test lio.check lio.new lio.repl lio.command lio.line_editor lio.traceback
+  lio.program_traceback
   lio.crypto.core lio.crypto.password
   lio.stream lio.http lio.shared_writer lio.resolver lio.task.core lio.task_list lio.service ltask.core
   lio.template.core
@@ -88,7 +89,9 @@ local function guides()
 end
 
 local function methods_of(object)
-  return getmetatable(object).__index
+  local meta = getmetatable(object)
+  -- The metatable of a session contains its methods.
+  return type(meta.__index) == "table" and meta.__index or meta
 end
 
 -- Returns the upvalue of `f` that is named `wanted`; raises if there is none.
@@ -155,7 +158,7 @@ local function gather()
   loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
     -- These modules are loaded when they are first used.
-    t.ok(web.basic_auth and web.compress and web.cors and web.log and web.request_id and web.sessions)
+    t.ok(web.basic_auth and web.compress and web.cors and web.csrf and web.log and web.request_id and web.sessions)
     t.ok(web.compress and web.log and web.trust_proxy) -- these modules are loaded when they are first used
     add("lio.Listener", listener)
     local udp <close> = assert(net.udp("127.0.0.1", 0))

@@ -196,7 +196,7 @@ end)
 t.test("usage mistakes are one line and a hint, and end with 1", function()
   local HINT <const> = "'lio test --help' shows the options\n"
   for arguments, message in pairs {
-    ["--fliter x"] = "unrecognized option '--fliter'",
+    ["--fliter x"] = "unrecognized option '--fliter' (did you mean '--filter'?)",
     ["--filter"] = "'--filter' needs a value",
     ["--jobs 0"] = "--jobs: a number from 1 to 64 expected, got '0'",
     ["--seconds=x"] = "--seconds: a number from 0.001 to 86400 expected, got 'x'",
@@ -207,7 +207,7 @@ t.test("usage mistakes are one line and a hint, and end with 1", function()
     t.eq({ out, err, code }, { "", "lio test: " .. message .. "\n" .. HINT, 1 }, arguments)
   end
   local _, err = run({}, "nowhere")
-  t.ok(err:find "^lio test: cannot open 'nowhere': [^\n]*No such file", err)
+  t.ok(err:find "^lio test: cannot open 'nowhere': No such file", err)
   local out, _, code = run({}, "--help")
   t.ok(out:find "^usage: lio test %[DIR|FILE", out)
   t.eq(code, 0)

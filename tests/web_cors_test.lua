@@ -41,6 +41,11 @@ t.test("a page of an allowed origin may read a response", function()
   })
 end)
 
+t.test("a single origin needs no list", function()
+  local r = ask({ origins = "https://a.example" }, "GET", { "Origin: https://a.example" })
+  t.eq(fields_of(r), { ["allow-origin"] = "https://a.example", vary = "Origin" })
+end)
+
 t.test("other origins, and requests without an origin, get the response without permission", function()
   for _, fields in ipairs { { "Origin: https://c.example" }, { "Origin: null" }, { "Origin: http://a.example" }, {} } do
     local r = ask({ origins = { "https://a.example" }, expose = { "X" }, credentials = true }, "GET", fields)
@@ -155,8 +160,10 @@ t.test("options that would be unsafe or have no effect are refused", function()
     ['web.cors: with \'credentials\', browsers ignore "*" in \'expose\': list the header fields']
       = { origins = { "https://a.example" }, credentials = true, expose = "*" },
     ["web.cors: option 'origin' is unknown (did you mean 'origins'?)"] = { origin = "*" },
-    ["web.cors: option 'origins' must be '*' or a list of origins or a function, got \"https://a.example\""]
-      = { origins = "https://a.example" },
+    ["web.cors: option 'origins' must be '*' or an origin or a list of origins or a function, got 5"]
+      = { origins = 5 },
+    ["web.cors: option 'origins': \"a.example\" is not an origin, such as \"https://example.com\" or "
+      .. "\"https://*.example.com\""] = { origins = "a.example" },
     ["web.cors: option 'methods' must be a list of names, got a table"] = { origins = "*", methods = { "GET POST" } },
     ["web.cors: option 'headers' must be '*' or a list of names, got a table"] = { origins = "*", headers = { "a\n" } },
     ["web.cors: option 'max_age' must be an integer of at least 0, got -1"] = { origins = "*", max_age = -1 },

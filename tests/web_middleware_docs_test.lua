@@ -117,6 +117,17 @@ t.test("cors", function()
   end)
 end)
 
+t.test("csrf: a form with the token", function()
+  serve("Forged requests: `web.csrf`", function(open)
+    local client = open()
+    local r = client:request("GET", "/")
+    local fields <const> = { cookie_of(r), "Content-Type: application/x-www-form-urlencoded" }
+    local token = r.body:match 'name=_csrf value="([^"]*)"'
+    t.eq(client:request("POST", "/", fields, "").status, 403)
+    t.eq(client:request("POST", "/", fields, "_csrf=" .. token).body, "bought\n")
+  end)
+end)
+
 t.test("request_id", function()
   serve("Ids of requests: `web.request_id`", function(open, err)
     local r = open():request("GET", "/", { "X-Request-Id: abc" })
@@ -128,7 +139,7 @@ end)
 t.test("every program of the page is tested", function()
   local file <close> = assert(io.open(t.root .. GUIDE))
   local _, count = file:read "a":gsub("\n```lua\n", "")
-  t.eq(count, 7)
+  t.eq(count, 8)
 end)
 
 t.finish()

@@ -311,4 +311,29 @@ t.test("a handler of a route may be a table with __call", function()
   t.raises("bad argument #2 to 'get' %(function expected, got table%)", app.get, app, "/x", {})
 end)
 
+t.test("in debug mode, the log names middleware that neither calls next nor responds", function()
+  local function silent() end
+  local function log_of(debug, ...)
+    local app = web.new { debug = debug }
+    for _, f in ipairs { ... } do app:use(f) end
+    app:get("/", function() return "x" end)
+    return http.logged(function()
+      http.with(app, function(open)
+        open():send("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").c:recv "all"
+      end)
+    end)
+  end
+  local at = debug.getinfo(silent, "S")
+  t.eq(log_of(true, silent), ("lio: warning: GET /: the middleware (%s:%d) has neither called next() nor set a "
+    .. "response, so the response is empty\n"):format(at.short_src, at.linedefined))
+  t.eq(log_of(false, silent), "")
+  t.eq(log_of(true, function(_, _, next) next() end, function(_, _, next) return next() end), "")
+  for _, responds in ipairs {
+    function() return 204 end, function(_, res) res.code = 404 end, function(_, res) res:write "x" end,
+    function(_, res) res:redirect "/x" end, function(req) req:take_over():close() end,
+  } do
+    t.eq(log_of(true, responds), "")
+  end
+end)
+
 t.finish()

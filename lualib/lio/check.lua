@@ -50,7 +50,10 @@ local function find_files(paths)
   local list, folders = {}, {}
   for _, path in ipairs(paths) do
     local opened, message, code = file.open(path)
-    if not opened then command:fail("cannot open %s: %s", path, code == "not found" and "no such file" or message) end
+    if not opened then
+      message = code == "not found" and "there is no such file or folder" or message:gsub("^open: ", "")
+      command:fail("cannot open '%s': %s", path, message)
+    end
     if opened:kind() == "directory" then
       folders[#folders + 1] = path
       collect(path, list, {})

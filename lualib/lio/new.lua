@@ -53,7 +53,8 @@ local kind, folder = words[1], words[2]
 if not kind then command:wrong "the kind of the project is missing: app, service or game" end
 if not KINDS[kind] then
   local near = options.nearest(kind, KINDS)
-  command:wrong("unknown kind of project '%s'%s", kind, near and (" (did you mean '%s'?)"):format(near) or "")
+  command:wrong("unknown kind of project '%s'%s", kind, near and (" (did you mean '%s'?)"):format(near)
+    or " (known: app, service, game)")
 end
 if not folder or folder == "" then command:wrong "the folder is missing" end
 if words[3] then command:wrong("only one folder can be created, got '%s' as well", words[3]) end

@@ -44,6 +44,7 @@ local LAZY <const> = {
   basic_auth = "lio.web.basic_auth",
   compress = "lio.web.compress",
   cors = "lio.web.cors",
+  csrf = "lio.web.csrf",
   log = "lio.web.log",
   memory_store = "lio.web.memory_store",
   rate_limit = "lio.web.rate_limit",

@@ -8,7 +8,7 @@
 local web = {}
 
 ---@class lio.WebCorsOptions
----@field origins "*"|string[]|fun(origin: string, req: lio.Request): boolean? required; a host may begin with `*.`
+---@field origins string|string[]|fun(origin: string, req: lio.Request): boolean? required; a host may begin with `*.`
 ---@field methods? string[] default `{ "GET", "HEAD", "PUT", "PATCH", "POST", "DELETE" }`
 ---@field headers? "*"|string[] fields that requests may have; `"*"`: all; default `{ "Content-Type" }`
 ---@field expose? "*"|string[] fields of responses that pages can read, besides those that they always can read
@@ -116,6 +116,17 @@ function Session:regenerate() end
 ---@param ... any the value
 ---@return any value nil if a value was given, or if there is none
 function Session:flash(name, ...) end
+
+---@class lio.CsrfOptions
+---@field field? string the field of a form that contains the token; default `"_csrf"`
+---@field header? string the header field that contains the token; default `"X-CSRF-Token"`
+
+---Creates middleware against forged requests; `web.sessions` must come before it. A request with a method other than
+---GET, HEAD, OPTIONS and TRACE gets 403 unless it contains the token of its session. `req.csrf_token()` returns the
+---token for a form.
+---@param options? lio.CsrfOptions
+---@return lio.Handler middleware
+function web.csrf(options) end
 
 ---Where sessions are kept. A method that fails returns nil and a message; the response is then an error. The methods
 ---may wait.

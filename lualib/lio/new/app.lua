@@ -14,9 +14,10 @@ app:run(tonumber(os.getenv "PORT") or 8080, { addr = os.getenv "ADDR" or "127.0.
 
 local web = require "lio.webserver"
 
-local app = web.new()
+-- With DEBUG=1 in the environment, the response to an error shows the traceback. Never set it in production.
+local app = web.new { debug = os.getenv "DEBUG" == "1" }
 
-local HTML <const> = { ["Content-Type"] = "text/html; charset=utf-8" }
+app:use(web.log())
 
 local PAGE <const> = [=[
 <!doctype html>
@@ -39,9 +40,14 @@ local PAGE <const> = [=[
 </html>
 ]=]
 
--- A returned table is sent as JSON. A returned string is plain text, unless the handler sets another type.
+-- A returned table is sent as JSON, a string as plain text, and the result of `web.html` as HTML.
 app:get("/", function()
-  return PAGE, HTML
+  return web.html(PAGE)
+end)
+
+-- For health checks of Docker, systemd or a load balancer.
+app:get("/healthz", function()
+  return "ok\n"
 end)
 
 app:get("/api/hello/:name", function(req)
@@ -69,6 +75,11 @@ testing.test("the route answers with JSON", function()
   testing.eq(res:json(), { hello = "world" })
 end)
 
+testing.test("the health check answers", function()
+  local res = app:test():get("/healthz")
+  testing.eq({ res.status, res.body }, { 200, "ok\n" })
+end)
+
 testing.test("an unknown path is not found", function()
   testing.eq(app:test():get("/nothing").status, 404)
 end)
@@ -82,7 +93,7 @@ A web server on lio.
 | command | what it does |
 |---|---|
 | `lio main.lua` | serves on http://127.0.0.1:8080/ (`ADDR` and `PORT` in the environment change the address) |
-| `lio --watch main.lua` | the same, and restarts when a file changes |
+| `DEBUG=1 lio --watch main.lua` | the same, restarts when a file changes, and shows errors in the browser |
 | `lio test` | runs the tests in `app_test.lua` |
 | `lio check` | reports syntax errors and undefined globals |
 

@@ -4,6 +4,7 @@
 local files = require "lio.testing.command.files"
 local process = require "lio.testing.command.process"
 
+local options = require "lio.options"
 local USAGE <const> = [[
 usage: lio test [DIR|FILE ...] [options]
   DIR, FILE      a folder, whose files *_test.lua are run, or one file (default: the current folder)
@@ -24,6 +25,13 @@ local function wrong(message)
   io.stderr:write("lio test: ", message, "\n'lio test --help' shows the options\n")
   os.exit(1, true)
 end
+
+-- All options, for suggestions.
+local ALL <const> = { help = true }
+for _, names in ipairs { FLAGS, WORDS } do
+  for name in pairs(names) do ALL[name] = true end
+end
+ALL["run-file"] = nil -- only for the command's own processes
 
 local function number(name, text, low, high)
   local value = tonumber(text)
@@ -56,7 +64,8 @@ local function parse(...)
       end
       opts[name] = value
     else
-      wrong("unrecognized option '" .. word .. "'")
+      local near = options.nearest(word:match "^%-*([^=]*)", ALL)
+      wrong("unrecognized option '" .. word .. "'" .. (near and (" (did you mean '--%s'?)"):format(near) or ""))
     end
     index = index + 1
   end

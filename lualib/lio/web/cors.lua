@@ -24,8 +24,8 @@ local TOKENS <const> = options.rule("a list of names", is_list_of_tokens)
 local STAR <const> = options.rule("'*'", function(value) return value == "*" end)
 
 local OPTIONS <const> = {
-  origins = options.either(STAR, options.rule("a list of origins", function(value)
-    return type(value) == "table" and #value > 0
+  origins = options.either(STAR, options.rule("an origin or a list of origins", function(value)
+    return type(value) == "string" or type(value) == "table" and #value > 0
   end), options.callable),
   methods = TOKENS,
   headers = options.either(STAR, TOKENS),
@@ -87,6 +87,7 @@ local function read_options(opts)
   if origins == nil then
     misuse.raise "web.cors: option 'origins' is missing: a list such as { \"https://example.com\" }, or \"*\""
   end
+  if type(origins) == "string" and origins ~= "*" then origins = { origins } end
   if opts.credentials and origins == "*" then
     misuse.raise "web.cors: 'credentials' with the origin \"*\" would give every page the user's data: list the origins"
   end
@@ -134,11 +135,11 @@ local function answer_preflight(settings, req, res, origin)
   return 204
 end
 
--- `web.cors(options)` returns middleware. `origins`: a list of origins, in which a host may begin with `*.`; `"*"`; or
--- a function that is called with an origin and the request, and returns whether the origin is allowed. `methods`: a
--- list (GET, HEAD, PUT, PATCH, POST, DELETE). `headers`: a list of the fields that requests may have (Content-Type), or
--- `"*"`. `expose`: a list of the fields that pages can read. `credentials`: whether cookies are sent. `max_age`: for
--- how many seconds a browser caches the answer to a preflight.
+-- `web.cors(options)` returns middleware. `origins`: an origin or a list of origins, in which a host may begin with
+-- `*.`; `"*"`; or a function that is called with an origin and the request, and returns whether the origin is allowed.
+-- `methods`: a list (GET, HEAD, PUT, PATCH, POST, DELETE). `headers`: a list of the fields that requests may have
+-- (Content-Type), or `"*"`. `expose`: a list of the fields that pages can read. `credentials`: whether cookies are
+-- sent. `max_age`: for how many seconds a browser caches the answer to a preflight.
 return function(opts)
   local settings = read_options(options.check("web.cors", 1, opts, OPTIONS))
   return function(req, res, next)

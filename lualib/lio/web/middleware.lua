@@ -10,6 +10,10 @@ local handler_error = require "lio.web.handler_error"
 local mount_scopes = require "lio.web.mount_scope"
 local native <const> = require("lio.http").request
 
+local describe <const> = require("lio.web.handler_result").describe
+local existing_exchange <const> = exchanges.existing
+local on_one_line <const> = require("lio.web.error_text").on_one_line
+
 local catch <const> = handler_error.catch
 local leave_to <const> = mount_scopes.leave_to
 local xpcall <const>, error <const> = xpcall, error
@@ -26,9 +30,10 @@ local function run(req, res, role, f, inner)
   res:set_refusal()
 end
 
--- `next_of(res, role, f, inner [, scope])` returns the function `next` for one middleware: it calls `inner`, and sets
--- the results as the response. `next` may be called only once. `f` is the program's function that `inner` calls; `role`
--- describes `f` in the error for invalid results. `scope` is the mount scope of the middleware's app.
+-- `next_of(res, role, f, inner [, scope])` returns the function `next` for one middleware, and a function that returns
+-- whether `next` was called. `next` calls `inner`, and sets the results as the response. It may be called only once.
+-- `f` is the program's function that `inner` calls; `role` describes `f` in the error for invalid results. `scope` is
+-- the mount scope of the middleware's app.
 function M.next_of(res, role, f, inner, scope)
   local called = false
   return function()
@@ -41,7 +46,24 @@ function M.next_of(res, role, f, inner, scope)
     if ok then return end
     handler_error.respond(exchanges.of(res), req, res, err, role, f)
     leave_to(req, scope)
-  end
+  end, function() return called end
+end
+
+-- Writes a warning if middleware has neither called `next` nor set a response: probably, the program has forgotten one
+-- of them. `a` is the first result of the middleware `f`.
+local function warn_of_silence(req, res, f, was_called, a)
+  if a ~= nil or was_called() or res.code or res.body ~= nil or res.framing then return end
+  local exchange = existing_exchange(res)
+  if exchange and (exchange.taken_over or exchange.aborted or exchange.refusal or exchange.file) then return end
+  io.stderr:write(("lio: warning: %s %s: %s has neither called next() nor set a response, so the response is empty\n")
+    :format(req.method, on_one_line(req.target), describe(res, "middleware", f)))
+end
+
+-- Runs middleware in an app with the option `debug`.
+local function run_checked(req, res, f, next, was_called)
+  local results = table.pack(f(req, res, next))
+  warn_of_silence(req, res, f, was_called, results[1])
+  return table.unpack(results, 1, results.n)
 end
 
 -- `wrap(app, req, res, handler [, scope])` returns `handler` wrapped in the app's middleware for the request's path.
@@ -55,7 +77,9 @@ function M.wrap(app, req, res, handler, scope)
     if is_below(path, wrapper.prefix) then
       local inner, inner_role, inner_f = wrapped, role, f
       wrapped = function()
-        return wrapper.run(req, res, next_of(res, inner_role, inner_f, inner, scope))
+        local next, was_called = next_of(res, inner_role, inner_f, inner, scope)
+        if not app.settings.debug then return wrapper.run(req, res, next) end
+        return run_checked(req, res, wrapper.run, next, was_called)
       end
       role, f = "middleware", wrapper.run
     end

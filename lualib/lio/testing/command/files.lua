@@ -38,7 +38,7 @@ function M.find(paths)
   local list = {}
   for _, path in ipairs(paths) do
     local f, message = file.open(path)
-    if not f then return nil, ("cannot open '%s': %s"):format(path, message) end
+    if not f then return nil, ("cannot open '%s': %s"):format(path, (message:gsub("^open: ", ""))) end
     local kind = f:kind()
     f:close()
     if kind == "file" then
