@@ -9,7 +9,7 @@
 //! | `arguments` | parses the command line |
 //! | `script` | runs the code in a VM |
 //! | `search_paths` | where `require` searches |
-//! | `suggestion` | hints for words that the user has mistyped |
+//! | `service_hint` | a hint for scripts that should run in a service |
 //! | `report` | writes messages to standard output and standard error |
 //! | `watch` | runs the script in a child process, and starts a new process when the script's files change |
 
@@ -17,7 +17,7 @@ mod arguments;
 mod report;
 mod script;
 mod search_paths;
-mod suggestion;
+mod service_hint;
 mod watch;
 
 use crate::event::signals;

@@ -4,7 +4,7 @@
 
 use super::report::report;
 use super::search_paths;
-use super::suggestion::service_hint;
+use super::service_hint::service_hint;
 use crate::lua::library::embedded;
 use crate::lua::{
     Argument, Call, Chunk, Either, Fault, Function, Kind, Many, Maybe, Next, Outcome, Pushing, Register, RegistryName,

@@ -19,6 +19,9 @@ local M = {}
 -- accepts a message of any length.
 local function broadcast(list, data, limit)
   misuse.check("broadcast", 1, list, "table")
+  if #list == 0 and next(list) ~= nil then
+    misuse.bad("broadcast", 1, "a list of connections expected, got a table without the element 1")
+  end
   misuse.check("broadcast", 2, data, "string")
   if limit == nil then
     limit = LIMIT
@@ -36,9 +39,9 @@ local function broadcast(list, data, limit)
   return count, missed
 end
 
--- `install(driver)`: adds `broadcast` to `driver.net`.
-function M.install(driver)
-  driver.net.broadcast = broadcast
+-- `install(driver, calls)`: adds `broadcast` to `calls`.
+function M.install(_, calls)
+  calls.broadcast = broadcast
 end
 
 return M

@@ -5,6 +5,7 @@
 local debug <const> = debug or require "lio.debug"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
+local report = require "lio.net.report"
 local server = require "lio.net.server"
 
 local M = {}
@@ -36,7 +37,7 @@ end
 -- Runs a function from the options. If the function raises, logs the error.
 local function run_hook(name, f, ...)
   local ok, message = xpcall(f, traceback, ...)
-  if not ok then io.stderr:write("lio: error in ", name, " of net.serve: ", tostring(message), "\n") end
+  if not ok then report(("error in %s of net.serve: %s"):format(name, message)) end
 end
 
 -- Runs the handler in the accept loop. The handler must close and release the connection, unless it raises.
@@ -96,7 +97,7 @@ function Tasks:close()
 end
 
 local function log_error(message)
-  io.stderr:write("lio: error in a connection's handler: ", tostring(message), "\n")
+  report("error in a connection's handler: " .. tostring(message))
 end
 
 local function serve(driver, listener, handler, opts)
@@ -117,14 +118,14 @@ local function serve(driver, listener, handler, opts)
   }, Tasks))
 end
 
--- `install(driver)`: adds `serve` to `driver.net`.
-function M.install(driver)
+-- `install(driver, calls)`: adds `serve` to `calls`.
+function M.install(driver, calls)
   -- `serve(listener, handler [, opts])` returns a server. The server runs `handler(c)` as a task for each connection
   -- and closes the connection afterwards; an error that the handler raises is logged with its traceback. At
   -- `opts.max_connections` connections, accepting is paused; `opts.on_error(message, c)` replaces the log;
   -- `opts.on_stop()` runs when a stop begins. With `opts.attended`, the handler runs in the accept loop and must not
   -- wait. If `listener` is nil, the server gets connections only through `server:admit`.
-  function driver.net.serve(listener, handler, opts)
+  function calls.serve(listener, handler, opts)
     return serve(driver, listener, handler, opts)
   end
 end

@@ -1,28 +1,13 @@
-//! Hints for words that the user has mistyped, and for functions that only services have. `lualib/lio/options.lua` does the same for the options of calls.
-
-use crate::modules::ltask::is_service_function;
+//! Hints for words that a program or a user has mistyped. `lualib/lio/options.lua` does the same for the options of calls.
 
 /// Returns ` (did you mean 'word'?)` for the known word that differs least from `word`; an empty string if more than a
 /// third of its characters would change.
-pub(super) fn hint(word: &str, known: &[&str]) -> String {
+pub(crate) fn hint(word: &str, known: &[&str]) -> String {
     let nearest = known.iter().min_by_key(|other| distance(word, other));
     match nearest {
         Some(other) if distance(word, other) <= (other.len() / 3).max(1) => format!(" (did you mean '{other}'?)"),
         _ => String::new(),
     }
-}
-
-/// Returns a hint for the error `FILE:LINE: attempt to call a nil value (field 'NAME')` of a program outside of a
-/// service, if that line calls `ltask.NAME`, a function that only services have.
-pub(super) fn service_hint(message: &str) -> Option<String> {
-    let (position, name) = message.lines().next()?.split_once(": attempt to call a nil value (field '")?;
-    let name = name.strip_suffix("')").filter(|name| is_service_function(name))?;
-    let (file, line) = position.rsplit_once(':')?;
-    let text = std::fs::read_to_string(file).ok()?;
-    let code = text.lines().nth(line.parse::<usize>().ok()?.checked_sub(1)?)?;
-    let call = format!("ltask.{name}");
-    let hint = format!("\n{call} works only in a service: run the script with 'lio --service {file}'");
-    code.contains(&call).then_some(hint)
 }
 
 /// Returns the smallest number of changes that turn one word into the other. A change inserts, removes or replaces a
