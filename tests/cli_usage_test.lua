@@ -85,7 +85,7 @@ end)
 
 t.test("LIO_TRACEBACK=full shows the lines of the library", function()
   local r = run("-e " .. t.quote(WRONG_OPTION), "/", "LIO_TRACEBACK=full")
-  t.ok(r.err:find("\n\tlio/misuse.lua:%d+: in "), r.err)
+  t.ok(r.err:find("\n\tlio/misuse/raise.lua:%d+: in "), r.err)
   t.ok(r.err:find "\n\t%[C%]: in %?\n$", r.err)
 end)
 

@@ -13,7 +13,6 @@
 local drivers = require "lio.net.driver"
 local ltask = require "ltask"
 local requests = require "lio.net.requests"
-local transfer = require "lio.net.transfer"
 
 local core = package.loaded["ltask.core"]
 local loop = core and require "lio.loop" or require "lio.service.foreign_loop"(ltask)
@@ -41,9 +40,9 @@ if exclusive then ltask.on_idle = idle else ltask.idle_handler(idle) end
 if core then core.poll_handler(poll) end
 if core then
   core.system_calls().adopt = S.adopt
-  transfer.enable(driver, ltask.syscall)
+  driver.call_service = ltask.syscall
 else
-  transfer.enable(driver, ltask.call)
+  driver.call_service = ltask.call
 end
 
 -- The request `quit`: stops the servers gracefully, and waits until they have ended.

@@ -38,10 +38,21 @@ pub(crate) struct Embedded {
     pub(crate) text: &'static [u8],
 }
 
+/// Where the code of an embedded file comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Source,
+    /// Precompiled code, which a VM loads faster and with less garbage. A program may start thousands of services.
+    Compiled,
+}
+
 impl Embedded {
     /// Returns the file as a chunk.
-    fn code(&self) -> Chunk<'static> {
-        Chunk::Text(self.text, self.chunk)
+    fn code(&self, form: Form) -> Chunk<'static> {
+        match form {
+            Form::Compiled => compiled(self.module).map_or_else(|| self.code(Form::Source), compiled_chunk),
+            Form::Source => Chunk::Text(self.text, self.chunk),
+        }
     }
 
     /// Returns the file name, which `require` passes to the loader as the second argument and shows in messages.
@@ -82,7 +93,7 @@ pub(crate) fn compiled(module: &str) -> Option<&'static [u8]> {
 /// Loads the embedded Lua module `name`, for the module's entry point (`luaopen_…`).
 pub(crate) fn open_embedded(name: &'static str) -> Result<ChunkCall, Fault> {
     let file = embedded(name.as_bytes()).ok_or_else(|| Fault::message(NOT_BUILT_IN))?;
-    Ok(Next::call(2, MODULE, 0).pushing((file.code(), name, file.file_name())))
+    Ok(Next::call(2, MODULE, 0).pushing((file.code(Form::Source), name, file.file_name())))
 }
 
 /// Loads the embedded Lua module whose name was passed to `require`, from precompiled code. Services use this, because
@@ -129,8 +140,8 @@ pub(crate) fn set_script_folder(folder: Vec<u8>) {
 /// [`Library::SERVICES`] without a search for files.
 pub(crate) const fn install_in_service<L: Library>() -> Function {
     Function::native(|mut to| {
-        install::<L>(&mut to, SearcherPosition::BehindPath);
-        insert_searcher(&mut to, Function::new(search_before_script::<L>), SearcherPosition::First);
+        install_searcher(&mut to, Function::new(search_compiled::<L>), SearcherPosition::BehindPath);
+        insert_searcher(&mut to, Function::new(search_compiled_before_script::<L>), SearcherPosition::First);
         insert_searcher(&mut to, Function::new(search_for_service::<L>), SearcherPosition::First);
         0
     })
@@ -145,6 +156,10 @@ pub(crate) fn install_in<L: Library>(lua: &mlua::Lua) -> mlua::Result<()> {
 /// Adds the searcher to `package.searchers`, once per VM, and creates the core's registry entries. Raises an error if
 /// the VM has another version of Lua.
 pub(super) fn install<L: Library>(to: &mut Pusher<'_>, position: SearcherPosition) {
+    install_searcher(to, Function::new(search::<L>), position);
+}
+
+fn install_searcher(to: &mut Pusher<'_>, searcher: Function, position: SearcherPosition) {
     to.need(10, None);
     to.check_version(VERSION);
     let known = to.push_registered(INSTALLED.pointer()) == Kind::Boolean;
@@ -155,7 +170,7 @@ pub(super) fn install<L: Library>(to: &mut Pusher<'_>, position: SearcherPositio
     to.push_boolean(true);
     to.register(INSTALLED.pointer());
     registry::ensure_store(to);
-    insert_searcher(to, Function::new(search::<L>), position);
+    insert_searcher(to, searcher, position);
 }
 
 /// Whether a service finds the module `name` without a search for files.
@@ -212,12 +227,21 @@ results! {
 /// The searcher for all built-in modules. `search(name)` returns a loader and the file name to pass to it. For an
 /// unknown module, returns a message if `name` begins with `lio`, and nothing otherwise.
 fn search<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
+    search_in_form::<L>(call, Form::Source)
+}
+
+/// Like [`search`], for services.
+fn search_compiled<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
+    search_in_form::<L>(call, Form::Compiled)
+}
+
+fn search_in_form<L: Library>(call: &mut Call<'_>, form: Form) -> Result<SearchResult, Fault> {
     let name = call.bytes(1)?;
     if let Some(open) = find(L::NATIVES, name) {
         return Ok(SearchResult::Native((open, ":built-in:")));
     }
     if let Some(file) = embedded(name) {
-        return Ok(SearchResult::File((file.code(), file.file_name())));
+        return Ok(SearchResult::File((file.code(form), file.file_name())));
     }
     Ok(match name.starts_with(b"lio") {
         true => SearchResult::Missing(format!("no built-in module '{}'", name.escape_ascii())),
@@ -237,6 +261,15 @@ fn search_for_service<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, F
 /// of the script's folder replaces it. Without it, a folder of the program that is named `skynet`, for example, would
 /// hide modules of the library.
 fn search_before_script<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
+    search_unless_replaced::<L>(call, Form::Source)
+}
+
+/// Like [`search_before_script`], for services.
+fn search_compiled_before_script<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
+    search_unless_replaced::<L>(call, Form::Compiled)
+}
+
+fn search_unless_replaced<L: Library>(call: &mut Call<'_>, form: Form) -> Result<SearchResult, Fault> {
     let Some(folder) = SCRIPT_FOLDER.get() else { return Ok(SearchResult::Unknown(())) };
     let name = call.bytes(1)?.to_vec();
     if find(L::NATIVES, &name).is_none() && embedded(&name).is_none() {
@@ -246,7 +279,7 @@ fn search_before_script<L: Library>(call: &mut Call<'_>) -> Result<SearchResult,
     let path = call.raw_field(package, "path")?;
     let is_replaced = call.string(path).is_some_and(|path| is_on_path(&name, path, folder));
     call.drop_to(1);
-    if is_replaced { Ok(SearchResult::Unknown(())) } else { search::<L>(call) }
+    if is_replaced { Ok(SearchResult::Unknown(())) } else { search_in_form::<L>(call, form) }
 }
 
 /// Returns whether a file for the module `name` exists on `path`, apart from the templates directly in `folder`.
@@ -276,7 +309,12 @@ const NOT_BUILT_IN: &str = "the module is not built in";
 
 fn open_compiled(call: &mut Call<'_>) -> Result<Pushing<(Chunk<'static>, Argument)>, Fault> {
     let code = compiled(call.utf8(1)?).ok_or_else(|| Fault::message(NOT_BUILT_IN))?;
-    Ok(Next::call(1, MODULE, 0).pushing((Chunk::Text(code, c"=lio"), Argument(1))))
+    Ok(Next::call(1, MODULE, 0).pushing((compiled_chunk(code), Argument(1))))
+}
+
+/// Returns precompiled code as a chunk. The code contains the name of its file.
+fn compiled_chunk(code: &'static [u8]) -> Chunk<'static> {
+    Chunk::Text(code, c"=lio")
 }
 
 /// A table with three functions of the debug library.

@@ -8,12 +8,12 @@
 local misuse = require "lio.misuse"
 local owner = require "lio.loop.owner"
 local timers = require "lio.loop.timers"
-local transfer = require "lio.net.transfer"
 
 local M = {}
 
 -- Makes the connections that other services transfer reach the function set by `net.on_transfer`.
 local function receive_transfers(driver, core, is_receiving)
+  local transfer = require "lio.net.transfer"
   core.system_calls().adopt = is_receiving and function(number, state, ...)
     local c, message, code = transfer.adopt(driver, number)
     if not c then return nil, message, code end
@@ -49,7 +49,7 @@ function M.install(loop, driver)
 
   local function prepare()
     timers.on_pending = core.add_timeouts
-    transfer.enable(driver, ltask.syscall)
+    driver.call_service = ltask.syscall
     driver.set_receiving = function(is_receiving) receive_transfers(driver, core, is_receiving) end
     loop.own()
   end

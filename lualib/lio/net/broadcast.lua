@@ -36,9 +36,9 @@ local function broadcast(list, data, limit)
   return count, missed
 end
 
--- `install(driver)`: adds `broadcast` to `driver.net`.
-function M.install(driver)
-  driver.net.broadcast = broadcast
+-- `install(driver, calls)`: adds `broadcast` to `calls`.
+function M.install(_, calls)
+  calls.broadcast = broadcast
 end
 
 return M

@@ -75,20 +75,19 @@ local function connect(driver, addr, port, opts)
   return driver.net.wrap(s)
 end
 
--- `install(driver)`: adds the functions of this file, and `resolve`, to `driver.net`.
-function M.install(driver)
-  local net <const> = driver.net
-  resolve.install(driver)
+-- `install(driver, calls)`: adds the functions of this file, and `resolve`, to `calls`.
+function M.install(driver, calls)
+  resolve.install(driver, calls)
 
   -- `attempt()` returns a value for the option `attempt` of one `connect`.
-  function net.attempt()
+  function calls.attempt()
     return setmetatable({ driver = driver }, Attempt)
   end
 
   -- `connect(addr, port [, opts])` returns a connection, or `false, message, code`. `addr` is an IP address, a host
   -- name, or `"unix:/path"`. `opts.timeout` is in seconds, and includes the time for resolving a name. `opts.attempt`
   -- is a result of `attempt()`: if another task closes the attempt meanwhile, `connect` returns `false, "closed"`.
-  function net.connect(addr, port, opts)
+  function calls.connect(addr, port, opts)
     return connect(driver, addr, port, opts)
   end
 end

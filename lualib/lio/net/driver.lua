@@ -5,20 +5,13 @@
 -- whose sockets are ready. Invariant: an event for which no task waits is dropped. This is safe because every call
 -- first tries its operation, and arms its socket before it waits.
 
-local broadcast = require "lio.net.broadcast"
-local connect = require "lio.net.connect"
 local connection = require "lio.net.connection"
-local listen = require "lio.net.listen"
+local lazy = require "lio.net.lazy"
 local misuse = require "lio.misuse"
 local option = require "lio.net.option"
 local schedulers = require "lio.net.scheduler"
-local sendfile = require "lio.net.sendfile"
-local serve = require "lio.net.serve"
-local server = require "lio.net.server"
 local stream = require "lio.stream"
 local timer = require "lio.timer"
-local transfer = require "lio.net.transfer"
-local udp = require "lio.net.udp"
 local wait_queue = require "lio.net.wait_queue"
 
 local READ <const>, WRITE <const>, END <const> = 1, 2, 4
@@ -122,9 +115,7 @@ function M.new(selector, scheduler)
   driver.read_queue = wait_queue.new(driver, "reading")
   driver.write_queue = wait_queue.new(driver, "writing")
   driver.end_queue = wait_queue.new(driver, "the end")
-  for _, topic in ipairs { connection, option, listen, connect, udp, serve, transfer, sendfile, broadcast } do
-    topic.install(driver)
-  end
+  for _, topic in ipairs { connection, option, lazy } do topic.install(driver) end
   driver.net.step = make_step(driver)
   connection.make_methods(driver)
   -- `of` finds the driver by this field, even through the `__index` of a table that wraps the instance.
@@ -177,7 +168,7 @@ end
 -- `driver:is_expecting()` returns whether another thread is working for a task, such as resolving a name; if so, the
 -- task can be woken without I/O.
 function Driver:is_expecting()
-  return self.expected > 0 or self.resolver:is_resolving()
+  return self.expected > 0 or self.resolver ~= nil and self.resolver:is_resolving()
 end
 
 -- `driver:watch(descriptor, f)`: calls `f` whenever the descriptor is readable.
@@ -321,7 +312,7 @@ end
 -- `driver:serve(listener, backend)` returns a server like that of `net.serve`, but the backend owns and serves the
 -- connections; see lio/net/server.lua.
 function Driver:serve(listener, backend)
-  return server.start(self, listener, backend)
+  return require("lio.net.server").start(self, listener, backend)
 end
 
 return M

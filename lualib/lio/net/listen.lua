@@ -174,16 +174,15 @@ local function listen_on_socket(driver, socket, opts)
   return listener.new(driver, socket)
 end
 
--- `install(driver)`: adds the functions of this file, and `accept`, to `driver.net`.
-function M.install(driver)
-  local net <const> = driver.net
-  listener.install(driver)
+-- `install(driver, calls)`: adds the functions of this file, and `accept`, to `calls`.
+function M.install(driver, calls)
+  listener.install(driver, calls)
 
   -- `listen(addr, port [, opts])` returns a listener, or `false, message, code`. `addr` is an IP address, a host name,
   -- `"unix:/path"`, `"unix:@name"` for an abstract unix socket, or a `lio.socket` that is already listening. For a
   -- unix socket, `port` is nil. If `port` is 0, the system chooses it; see `listener:address()`. `opts`: `backlog`
   -- (1024), `reuseport`, `v6only`, `mode` (permission bits of the unix socket).
-  function net.listen(addr, port, opts)
+  function calls.listen(addr, port, opts)
     if type(addr) == "userdata" then return listen_on_socket(driver, addr, opts) end
     check_address("listen", addr, port)
     opts = options.check("net.listen", 3, opts, OPTIONS)
@@ -195,7 +194,7 @@ function M.install(driver)
   -- `bind(addr, port [, opts])` returns a `lio.socket` that listens, or `nil, message, code`. Its connections wait
   -- until the socket is passed to `listen`, in this VM or, by its descriptor, in another VM. Under `lio --watch`, the
   -- third result is the key by which the supervisor identifies the socket.
-  function net.bind(addr, port, opts)
+  function calls.bind(addr, port, opts)
     check_address("bind", addr, port)
     opts = options.check("net.bind", 3, opts, OPTIONS)
     local socket, file, key = open_socket(driver, addr, port, opts)

@@ -151,9 +151,9 @@ end
 
 Listener.__close = Listener.close
 
--- `install(driver)`: adds `accept` to `driver.net`, and `accept_by`, which net/server.lua calls, to the driver.
-function M.install(driver)
-  driver.net.accept = Listener.accept
+-- `install(driver, calls)`: adds `accept` to `calls`, and `accept_by`, which net/server.lua calls, to the driver.
+function M.install(driver, calls)
+  calls.accept = Listener.accept
 
   -- `accept_by(listener, backend)`: like `accept`, but a server's backend accepts the connections. Returns true when
   -- the backend has accepted connections or is full.

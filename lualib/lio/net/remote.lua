@@ -55,14 +55,14 @@ local function new(io)
     net[name] = function() misuse.raise(("net.%s: missing in net.remote; %s"):format(name, instead)) end
   end
   open.install(net, io)
-  serve.install {
+  serve.install({
     net = net,
     timers = timers,
     scheduler = { fork = ltask.fork, wait = ltask.wait, wakeup = ltask.wakeup },
     sleep = function(_, seconds) ltask.sleep(centiseconds(seconds)) end,
     connection_kind = "remote connection",
     listener_kind = "remote listener",
-  }
+  }, net)
   return net
 end
 

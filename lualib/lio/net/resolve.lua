@@ -107,14 +107,14 @@ function Resolver:look_up(name, seconds, attempt)
   return nil, "resolve: " .. name .. ": " .. message, "unresolved"
 end
 
--- `install(driver)`: adds `resolve` to `driver.net`, and its resolver to the driver.
-function M.install(driver)
+-- `install(driver, calls)`: adds `resolve` to `calls`, and its resolver to the driver.
+function M.install(driver, calls)
   local resolver = new_resolver(driver)
   driver.resolver = resolver
 
   -- `resolve(name [, seconds])` returns a list of the name's addresses, as strings in order of preference; or `nil,
   -- message, code`. For a numeric address, the list contains that address. `seconds` limits the wait.
-  function driver.net.resolve(name, seconds)
+  function calls.resolve(name, seconds)
     misuse.check("resolve", 1, name, "string")
     misuse.check_optional_seconds("resolve", 2, seconds)
     local numeric = native.is_numeric(name)

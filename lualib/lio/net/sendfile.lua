@@ -82,12 +82,12 @@ local function send(queue, c, what, offset, length)
   return send_part(queue, c, is_held, source, offset, length)
 end
 
--- `install(driver)`: adds `sendfile` to `driver.net`.
-function M.install(driver)
+-- `install(driver, calls)`: adds `sendfile` to `calls`.
+function M.install(driver, calls)
   -- `sendfile(c, path_or_file [, offset [, length]])` returns true when the system has accepted all bytes; otherwise
   -- `nil, message, sent, code`. The file is an object of `lio.file` or of `io.open`. `offset` counts from 0; if
   -- `length` is nil, the rest of the file is sent. If the file becomes shorter meanwhile, the code is `"truncated"`.
-  function driver.net.sendfile(c, source, offset, length)
+  function calls.sendfile(c, source, offset, length)
     if getmetatable(c) ~= stream.metatable then misuse.argument("sendfile", 1, "connection", c) end
     return send(driver.write_queue, c, source, offset, length)
   end

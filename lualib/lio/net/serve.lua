@@ -117,14 +117,14 @@ local function serve(driver, listener, handler, opts)
   }, Tasks))
 end
 
--- `install(driver)`: adds `serve` to `driver.net`.
-function M.install(driver)
+-- `install(driver, calls)`: adds `serve` to `calls`.
+function M.install(driver, calls)
   -- `serve(listener, handler [, opts])` returns a server. The server runs `handler(c)` as a task for each connection
   -- and closes the connection afterwards; an error that the handler raises is logged with its traceback. At
   -- `opts.max_connections` connections, accepting is paused; `opts.on_error(message, c)` replaces the log;
   -- `opts.on_stop()` runs when a stop begins. With `opts.attended`, the handler runs in the accept loop and must not
   -- wait. If `listener` is nil, the server gets connections only through `server:admit`.
-  function driver.net.serve(listener, handler, opts)
+  function calls.serve(listener, handler, opts)
     return serve(driver, listener, handler, opts)
   end
 end

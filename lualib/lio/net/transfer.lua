@@ -5,15 +5,20 @@
 local debug <const> = debug or require "lio.debug"
 local connection = require "lio.net.connection"
 local misuse = require "lio.misuse"
+local report = require "lio.net.report"
 local stream = require "lio.stream"
 
 local is_closed <const> = stream.methods.is_closed
 
 local M = {}
 
+-- The field `call_service` of a driver whose loop belongs to a service is the function that sends requests to other
+-- services, `call_service(service, name, …)`.
+
 -- Returns the message and the code for the error of a request.
 local function failure(err, service)
   local text = type(err) == "table" and err.message or tostring(err)
+  text = text:gsub("has no handler for request 'adopt'", "has not called net.on_transfer", 1)
   local dead = text:find(("{service:%d} is dead"):format(service), 1, true)
   return "transfer: " .. text, dead and "dead" or "refused"
 end
@@ -21,11 +26,6 @@ end
 -- Returns whether a request failed because a message cannot contain one of the arguments.
 local function is_misuse(err)
   return tostring(err):find("Unsupport type", 1, true) ~= nil
-end
-
--- `enable(driver, call)`: enables `transfer`, which sends its requests with `call(service, name, …)`.
-function M.enable(driver, call)
-  driver.call_service = call
 end
 
 -- `transfer_as(driver, service, owner, c, …)`: does the work of `transfer` on behalf of the service `owner`, or of this
@@ -61,7 +61,7 @@ end
 local function run_receiver(net, receiver, c, ...)
   local ok, message = xpcall(receiver, debug.traceback, c, ...)
   if ok then return end
-  io.stderr:write("lio: error in the receiver of a connection: ", tostring(message), "\n")
+  report("error in the receiver of a connection: " .. tostring(message))
   net.close(c)
 end
 
@@ -74,14 +74,12 @@ function M.deliver(driver, c, ...)
   return true
 end
 
--- `install(driver)`: adds the functions of this file to `driver.net`.
-function M.install(driver)
-  local net <const> = driver.net
-
+-- `install(driver, calls)`: adds the functions of this file to `calls`.
+function M.install(driver, calls)
   -- `on_transfer(f)`: makes `f(c, …)` run as a task for each connection that another service transfers to this one. The
   -- arguments after `c` are those that the other service has passed. `f` owns `c`; the library closes `c` only if `f`
   -- raises. If `f` is nil, the connections become handles that belong to the services that send them.
-  function net.on_transfer(f)
+  function calls.on_transfer(f)
     if f ~= nil then misuse.check("on_transfer", 1, f, "function") end
     driver.receiver = f
     if driver.set_receiving then driver.set_receiving(f ~= nil) end
@@ -92,9 +90,10 @@ function M.install(driver)
   -- service's `on_transfer` function gets the connection and the further arguments; otherwise a handle in the other
   -- service, which belongs to this service. On failure, returns `nil, message, code`; unless the code is "closed", `c`
   -- is unchanged.
-  function net.transfer(c, service, ...)
+  function calls.transfer(c, service, ...)
     misuse.check_kind("transfer", c, "connection")
     if math.type(service) ~= "integer" then misuse.argument("transfer", 2, "service", service) end
+    if service < 1 then misuse.bad("transfer", 2, ("service expected, got %d"):format(service)) end
     if is_closed(c) then return nil, "closed", "closed" end
     if not driver.call_service then misuse.raise "transfer: the loop does not belong to a service" end
     return M.transfer_as(driver, service, nil, c, ...)

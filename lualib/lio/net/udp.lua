@@ -190,13 +190,12 @@ end
 
 Udp.__close = Udp.close
 
--- `install(driver)`: adds the functions of this file to `driver.net`.
-function M.install(driver)
-  local net <const> = driver.net
-  net.recvfrom, net.sendto = Udp.recvfrom, Udp.sendto
+-- `install(driver, calls)`: adds the functions of this file to `calls`.
+function M.install(driver, calls)
+  calls.recvfrom, calls.sendto = Udp.recvfrom, Udp.sendto
 
   -- `udp([addr = "0.0.0.0" [, port = 0]])` returns a datagram socket bound to that address, or `false, message, code`.
-  function net.udp(addr, port)
+  function calls.udp(addr, port)
     addr, port = addr or "0.0.0.0", port or 0
     misuse.check("udp", 1, addr, "string")
     misuse.check_port("udp", 2, port)
