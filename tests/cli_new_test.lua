@@ -28,7 +28,7 @@ local COMMON <const> = { app = "my-app.service", service = "my-service.service",
 local OWN <const> = {
   app = ".gitignore .luarc.json Dockerfile README.md app.lua app_test.lua main.lua my-app.service ",
   service = ".gitignore .luarc.json Dockerfile README.md main.lua my-service.service probe.lua service/counter.lua "
-    .. "service/greeter.lua service/probe.lua service_test.lua ",
+    .. "service/gate.lua service/probe.lua service_test.lua ",
   game = ".gitignore .luarc.json Dockerfile README.md main.lua my-game.service server.lua server_test.lua world.lua "
     .. "world_test.lua ",
 }
@@ -66,12 +66,21 @@ t.test("a new app serves a page and JSON, from any folder, and stops on SIGTERM"
   t.eq(childkit.stop(child), 0)
 end, { leaks = true })
 
-t.test("a new service project greets, from any folder", function()
-  local dir = create "service"
-  local r = t.run(("cd / && %s %s/main.lua Ada Ada"):format(lio, t.quote(dir)))
-  t.eq({ r.code, r.err }, { 0, "" })
-  t.ok(r.out:find "Hello Ada, for the first time\n.*Hello Ada, for the 2%. time\n$", r.out)
-end)
+for name, signal in pairs { SIGTERM = "TERM", SIGINT = "INT" } do
+  t.test("a new service project serves, from any folder, and " .. name .. " runs its `quit` handlers", function()
+    local dir = create "service"
+    local child, port = childkit.start(("env -C / PORT=0 %s %s/main.lua"):format(lio, t.quote(dir)))
+    require "lio.loop".run(function()
+      local c <close> = childkit.connect(port)
+      c:send "Ada\nAda\n"
+      t.eq({ (c:recv "line"), (c:recv "line") }, { "Hello Ada, for the first time", "Hello Ada, for the 2. time" })
+    end)
+    child:kill(signal)
+    local out = child:all()
+    t.eq(child:close(), 0)
+    t.ok(out:find "%(3 gate%) the gate is closed\n", out)
+  end, { leaks = true })
+end
 
 t.test("a new game ticks: a client that has joined sees itself move", function()
   local dir = create "game"

@@ -82,6 +82,9 @@ local worlds = require "world"
 
 local TICK <const> = 1 / 20 -- seconds
 local LONGEST_LINE <const> = 200 -- bytes
+local LONGEST_QUEUE <const> = 64 * 1024 -- bytes that may wait for a client that does not read
+local IDLE <const> = 60 -- seconds after which a client that sends nothing loses its connection
+local SLOW <const> = 5 -- seconds that an answer may wait for a client that does not read
 
 local Server = {}
 Server.__index = Server
@@ -108,6 +111,7 @@ end
 -- Reads the lines of one client until it leaves.
 local function serve_client(self, connection)
   local player = {}
+  connection:timeout(self.idle, SLOW)
   self.connections[connection] = true
   for line in function() return connection:recv("line", LONGEST_LINE) end do
     local word, rest = line:match "^(%l+) ?(.-)\r?$"
@@ -120,9 +124,10 @@ local function serve_client(self, connection)
   if player.id then self.world:leave(player.id) end
 end
 
--- `start(addr, port)` returns a server that listens; or nil and a message. Call it in a task of the loop.
-function M.start(addr, port)
-  local self = setmetatable({ world = worlds.new(), connections = {} }, Server)
+-- `start(addr, port [, idle])` returns a server that listens; or nil and a message. Call it in a task of the loop. A
+-- client that sends nothing for `idle` seconds loses its connection.
+function M.start(addr, port, idle)
+  local self = setmetatable({ world = worlds.new(), connections = {}, idle = idle or IDLE }, Server)
   local listener, message = net.listen(addr, port)
   if not listener then return nil, message end
   self.listener = listener
@@ -141,7 +146,8 @@ function Server:tick()
   self.world:step(TICK)
   local list = {}
   for connection in pairs(self.connections) do list[#list + 1] = connection end
-  net.broadcast(list, self.world:state() .. "\n")
+  local _, missed = net.broadcast(list, self.world:state() .. "\n", LONGEST_QUEUE)
+  for connection in pairs(missed or {}) do connection:close() end
 end
 
 -- Runs the game until `stop`. The next tick is due at a fixed time, so that the delays of ticks do not add up.
@@ -216,6 +222,37 @@ testing.test("a client joins, moves and sees the state", function()
   testing.eq(ask "move x", "error move needs two numbers") -- the lines before it have been handled
   game:tick()
   testing.eq(client:recv "line", "state 1 1:50.5:50.0")
+  client:close()
+  game:stop()
+end)
+
+testing.test("a client that does not read loses its connection, and delays no other", function()
+  local game = assert(server.start("127.0.0.1", 0))
+  local function join(name)
+    local client = assert(net.connect("127.0.0.1", select(2, game:address())))
+    client:send("join " .. name .. "\n")
+    testing.ok(client:recv("line"):find "^welcome ")
+    return client
+  end
+  local reader, sleeper = join "Ada", join "Bob"
+  for _ = 1, 1000 do game.world:join "Extra" end -- long messages fill the buffers of the system sooner
+  local connections = game.connections
+  while next(connections, next(connections)) do -- until one of the two is left
+    game:tick()
+    testing.ok(reader:recv "line")
+  end
+  testing.ok(sleeper:recv "all")
+  game:tick()
+  testing.ok(reader:recv("line"):find "^state %d+ 1:")
+  reader:close()
+  sleeper:close()
+  game:stop()
+end)
+
+testing.test("a client that sends nothing loses its connection", function()
+  local game = assert(server.start("127.0.0.1", 0, 0.01))
+  local client = assert(net.connect("127.0.0.1", select(2, game:address())))
+  testing.eq(client:recv "line", nil)
   client:close()
   game:stop()
 end)
