@@ -218,6 +218,16 @@ t.test("an invalid table raises an error that names the mistake, before a servic
     { "{ bootstrap = { 'main' }, exclusive = { { 'main', uniqe = true } } }",
       "ltask.start: exclusive[1]: field 'uniqe' is unknown (did you mean 'unique'?)" },
     { "{ bootstrap = { [true] = { name = 'main' } } }", "bootstrap: the table contains no service" },
+    { "{ bootstrap = { { name = 'main', unique = 'yes' } } }",
+      "ltask.start: bootstrap[1]: field 'unique' must be true or false, got \"yes\"" },
+    { "{ bootstrap = { main = { args = 'x' } } }",
+      "ltask.start: bootstrap['main']: field 'args' must be a table, got \"x\"" },
+    { "{ bootstrap = { 'main' }, exclusive = { { 'main', label = 5 } } }",
+      "ltask.start: exclusive[1]: field 'label' must be a string, got 5" },
+    { "{ bootstrap = { { name = 'main', worker_id = 'x' } } }",
+      "ltask.start: bootstrap[1]: field 'worker_id' must be an integer of at least 0, got \"x\"" },
+    { "{ bootstrap = { main = { source = 5 } } }",
+      "ltask.start: bootstrap['main']: field 'source' must be a string, got 5" },
   } do
     local r = boot(case[1], nil, "local start = require 'ltask.start'; "
       .. "return (function(c) io.write(tostring(select(2, pcall(start, c))), '\\n') end)")

@@ -26,10 +26,10 @@ local FIELDS <const> = {
 }
 for name, rule in pairs(CORE_FIELDS) do FIELDS[name] = rule end
 
--- The fields of a service; root checks their values.
+-- The fields of a service.
 local SERVICE_FIELDS <const> = {
-  name = options.any, args = options.any, unique = options.any, worker_id = options.any, label = options.any,
-  source = options.any, initfunc = options.any, chunkname = options.any,
+  name = options.string, args = options.table, unique = options.boolean, worker_id = options.integer(0),
+  label = options.string, source = options.string, initfunc = options.string, chunkname = options.string,
 }
 
 -- `fail(format, …)`: raises an error from `ltask.start` at the program's line.
@@ -43,16 +43,14 @@ local fail <const> = M.fail
 -- Returns the description of a service. `list`: the service's arguments if `t` has no field `args`; `where`: the place
 -- of `t` in the configuration.
 local function describe(where, name, t, list)
-  for field in pairs(t) do
-    if type(field) == "string" and not SERVICE_FIELDS[field] then
-      options.unknown("ltask.start: " .. where, field, SERVICE_FIELDS, "field")
-    end
+  local fields = {}
+  for field, value in pairs(t) do
+    if type(field) == "string" then fields[field] = value end
   end
-  local args = t.args
-  if args == nil then args = list elseif type(args) ~= "table" then args = { args } end
+  options.check("ltask.start: " .. where, 1, fields, SERVICE_FIELDS, "field")
   return {
     name = name,
-    args = args,
+    args = t.args or list,
     unique = t.unique,
     worker_id = t.worker_id,
     label = t.label,
