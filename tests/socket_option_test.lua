@@ -63,7 +63,12 @@ end)
 
 t.test("misuse raises; if the system refuses a value, the result is nil and a message", function()
   local s <close> = socket.create "tcp"
-  t.raises("bad argument #1 to 'option' %(unknown option%)", function() s:option "speed" end)
+  local all = "broadcast, keepalive, keepcnt, keepidle, keepintvl, linger, nodelay, notsent_lowat, rcvbuf, reuseaddr, "
+    .. "reuseport, sndbuf, tos, ttl, v6only"
+  for name, hint in pairs { speed = "", nodlay = " (did you mean 'nodelay'?)" } do
+    local problem = ("bad argument #1 to 'option' (unknown option '%s'%s; the options are %s)"):format(name, hint, all)
+    t.raises(problem:gsub("%p", "%%%0") .. "$", function() s:option(name, true) end)
+  end
   t.raises("unknown option", function() s:option("speed", 1) end)
   t.raises("number expected, got string", function() s:option("ttl", "high") end)
   t.raises("number expected, got nil", function() s:option("ttl", nil) end)

@@ -4,7 +4,7 @@
 //! belong to the script or the subcommand; this file does not read them.
 
 use super::script::{Piece, Script};
-use super::suggestion;
+use crate::codec::suggestion;
 use rustix::process::Pid;
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, OsString};

@@ -9,7 +9,6 @@
 //! | `arguments` | parses the command line |
 //! | `script` | runs the code in a VM |
 //! | `search_paths` | where `require` searches |
-//! | `suggestion` | hints for words that the user has mistyped |
 //! | `report` | writes messages to standard output and standard error |
 //! | `watch` | runs the script in a child process, and starts a new process when the script's files change |
 
@@ -17,7 +16,6 @@ mod arguments;
 mod report;
 mod script;
 mod search_paths;
-mod suggestion;
 mod watch;
 
 use crate::event::signals;

@@ -25,6 +25,7 @@
 //! | [`crypto`] | digests, encryption, password hashes, hexadecimal and base64 | |
 //! | [`frames`] | messages with a length before them, as skynet's gate frames them | |
 //! | [`skynet_crypt`] | the functions of skynet's module `crypt` | |
+//! | [`suggestion`] | hints for words that a program or a user has mistyped | |
 //! | [`uri`] | percent-encoding, query strings, path normalisation | 3986 sections 2, 6.2.2 |
 
 #![forbid(unsafe_code)]
@@ -48,6 +49,7 @@ pub(crate) mod pack;
 pub(crate) mod proxy_protocol;
 pub(crate) mod range;
 pub(crate) mod skynet_crypt;
+pub(crate) mod suggestion;
 pub(crate) mod uri;
 
 /// Creates a table of 256 booleans: `true` for each byte that meets the condition.

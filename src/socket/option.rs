@@ -50,26 +50,33 @@ impl Value {
     }
 }
 
+/// All options by name.
+const NAMES: [(&str, Name); 15] = [
+    ("broadcast", Name::Broadcast),
+    ("keepalive", Name::KeepAlive),
+    ("keepcnt", Name::KeepCount),
+    ("keepidle", Name::KeepIdle),
+    ("keepintvl", Name::KeepInterval),
+    ("linger", Name::Linger),
+    ("nodelay", Name::NoDelay),
+    ("notsent_lowat", Name::UnsentMost),
+    ("rcvbuf", Name::ReceiveBuffer),
+    ("reuseaddr", Name::ReuseAddress),
+    ("reuseport", Name::ReusePort),
+    ("sndbuf", Name::SendBuffer),
+    ("tos", Name::Tos),
+    ("ttl", Name::Ttl),
+    ("v6only", Name::V6Only),
+];
+
 impl Name {
     pub(crate) fn parse(name: &[u8]) -> Option<Name> {
-        Some(match name {
-            b"reuseaddr" => Name::ReuseAddress,
-            b"reuseport" => Name::ReusePort,
-            b"nodelay" => Name::NoDelay,
-            b"notsent_lowat" => Name::UnsentMost,
-            b"keepalive" => Name::KeepAlive,
-            b"sndbuf" => Name::SendBuffer,
-            b"rcvbuf" => Name::ReceiveBuffer,
-            b"broadcast" => Name::Broadcast,
-            b"v6only" => Name::V6Only,
-            b"linger" => Name::Linger,
-            b"ttl" => Name::Ttl,
-            b"tos" => Name::Tos,
-            b"keepidle" => Name::KeepIdle,
-            b"keepintvl" => Name::KeepInterval,
-            b"keepcnt" => Name::KeepCount,
-            _ => return None,
-        })
+        NAMES.iter().find(|(known, _)| known.as_bytes() == name).map(|&(_, name)| name)
+    }
+
+    /// Returns the names of all options.
+    pub(crate) fn all() -> [&'static str; NAMES.len()] {
+        NAMES.map(|(name, _)| name)
     }
 }
 

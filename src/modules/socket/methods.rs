@@ -3,6 +3,7 @@
 use super::endpoint::{self, Endpoint};
 use super::reply::open;
 use super::send_receive;
+use crate::codec::suggestion;
 use crate::lua::{Call, Either, Fault, FunctionTable, Kind, Light, New, Object, Stack, failed, functions};
 use crate::socket::address::Side;
 use crate::socket::option::{self, Value};
@@ -117,7 +118,8 @@ fn option(call: &mut Call<'_>) -> Result<Setting, Fault> {
 
 /// Sets or returns an option of any socket, as [`option()`] does.
 pub(crate) fn set_or_get(socket: &Socket, stack: &Stack) -> Result<Setting, Fault> {
-    let Some(name) = option::Name::parse(stack.bytes(2)?) else { return Err(Fault::argument(2, "unknown option")) };
+    let given = stack.bytes(2)?;
+    let name = option::Name::parse(given).ok_or_else(|| unknown_option(given))?;
     let result = if stack.count() > 2 {
         let value = match stack.kind(3) {
             Kind::Boolean => Value::Flag(stack.is_true(3)),
@@ -131,6 +133,17 @@ pub(crate) fn set_or_get(socket: &Socket, stack: &Stack) -> Result<Setting, Faul
         Value::Flag(flag) => Either::One(flag),
         Value::Number(number) => Either::Other(number),
     })
+}
+
+/// How many bytes of an unknown name a message shows.
+const MAX_SHOWN: usize = 40;
+
+#[cold]
+fn unknown_option(name: &[u8]) -> Fault {
+    let all = option::Name::all();
+    let name = name[..name.len().min(MAX_SHOWN)].escape_ascii().to_string();
+    let hint = suggestion::hint(&name, &all);
+    Fault::argument(2, format_args!("unknown option '{name}'{hint}; the options are {}", all.join(", ")))
 }
 
 /// Returns a descriptor as a lightuserdata.

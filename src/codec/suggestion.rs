@@ -1,8 +1,8 @@
-//! Hints for words that the user has mistyped. `lualib/lio/options.lua` does the same for the options of calls.
+//! Hints for words that a program or a user has mistyped. `lualib/lio/options.lua` does the same for the options of calls.
 
 /// Returns ` (did you mean 'word'?)` for the known word that differs least from `word`; an empty string if more than a
 /// third of its characters would change.
-pub(super) fn hint(word: &str, known: &[&str]) -> String {
+pub(crate) fn hint(word: &str, known: &[&str]) -> String {
     let nearest = known.iter().min_by_key(|other| distance(word, other));
     match nearest {
         Some(other) if distance(word, other) <= (other.len() / 3).max(1) => format!(" (did you mean '{other}'?)"),
