@@ -326,6 +326,16 @@ end)
 
 netkit.pair_test("misuse raises an error with the call's name and the argument's number", function(a, b)
   t.raises("bad argument #2 to 'recv'", net.recv, b, "lines")
+  -- Regression: `pcall(c.recv, …)` gave an error without the line of the program.
+  t.raises("^[^\n]*net_recv_test.lua:%d+: bad argument #2 to 'recv' ", function()
+    local _, message = pcall(b.recv, b, "lines")
+    error(message, 0)
+  end)
+  for index, seconds in ipairs { { -1 }, { nil, -0.5 } } do
+    local message = "bad argument #%d to 'timeout' (a number of seconds of at least 0, or nil, expected, got %s)"
+    t.raises("^[^\n]*net_recv_test.lua:%d+: " .. message:format(index + 1, seconds[index]):gsub("%p", "%%%0") .. "$",
+      function() b:timeout(seconds[1], seconds[2]) end)
+  end
   t.raises("bad argument #2 to 'recv'", net.recv, b, -1)
   t.raises("bad argument #3 to 'recv'", net.recv, b, "until", "")
   local waiting = netkit.promise(function() return b:recv() end)

@@ -44,6 +44,8 @@ local function two_loops(name, spec)
       ]==]
       local right = ltask.spawn("lio", write("right.lua", head .. ]] .. ("%q"):format(spec.right or "")
         .. [[ .. " loop.run(function() loop.wait \"its end\" end)"))
+      -- `right` answers when its loop runs and has opened its descriptors.
+      ltask.call(right, "resolve", "127.0.0.1")
       local left = ltask.spawn("lio", write("left.lua", head .. " local right = ... loop.run(function() "
         .. ]] .. ("%q"):format(spec.left) .. [[ .. " end)"), right)
       while pcall(ltask.call, left, "resolve", "127.0.0.1") do ltask.sleep(1) end
@@ -196,6 +198,8 @@ two_loops("if a transfer fails, the caller keeps the connection, and no descript
     say(pcall(b.transfer, b, right, function() end))
     local _, wrong = pcall(b.transfer, b, "right")
     say((wrong:gsub("^.-:%d+: ", "")))
+    _, wrong = pcall(b.transfer, b, 0)
+    say((wrong:gsub("^.-:%d+: ", "")))
     say(b:recv "line")
     a:send "three"
     say(b:recv())
@@ -209,7 +213,8 @@ two_loops("if a transfer fails, the caller keeps the connection, and no descript
   out = function(out)
     t.eq(kit.lines((out:gsub("Unsupport[^\n]*", "…"))), {
       "one", "refused\tfalse", "dead\tfalse", "refused\tfalse", "false\ttransfer: …",
-      "bad argument #2 to 'transfer' (service expected, got string)", "two", "three",
+      "bad argument #2 to 'transfer' (service expected, got string)",
+      "bad argument #2 to 'transfer' (service expected, got 0)", "two", "three",
       "timeout", "four\ttrue", "nil\tclosed\tclosed",
     })
   end,

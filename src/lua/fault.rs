@@ -175,7 +175,7 @@ impl Fault {
             Some((index, None)) => to.raise_argument(index),
             Some((index, Some((call, shift)))) => {
                 let message = to.count();
-                to.push_place(1);
+                push_nearest_place(to);
                 to.push_string(b"bad argument #");
                 to.push_integer((index + shift).into());
                 to.push_string(b" to '");
@@ -193,6 +193,15 @@ impl Fault {
             }
         }
         to.raise_top()
+    }
+}
+
+/// Pushes the position of the calling Lua code. If the caller is a C function, such as `pcall`, that is its caller.
+fn push_nearest_place(to: &mut Pusher<'_>) {
+    to.push_place(1);
+    if to.raw_length(to.count()) == 0 {
+        to.drop_top();
+        to.push_place(2);
     }
 }
 

@@ -19,6 +19,9 @@ local M = {}
 -- accepts a message of any length.
 local function broadcast(list, data, limit)
   misuse.check("broadcast", 1, list, "table")
+  if #list == 0 and next(list) ~= nil then
+    misuse.bad("broadcast", 1, "a list of connections expected, got a table without the element 1")
+  end
   misuse.check("broadcast", 2, data, "string")
   if limit == nil then
     limit = LIMIT

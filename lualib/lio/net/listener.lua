@@ -4,6 +4,7 @@
 local connection = require "lio.net.connection"
 local misuse = require "lio.misuse"
 local option = require "lio.net.option"
+local report = require "lio.net.report"
 local stream = require "lio.stream"
 -- Under `lio --watch`, the functions that keep sockets open from one program to the next; otherwise false.
 local supervisor <const> = require "lio.supervisor"
@@ -54,7 +55,7 @@ local function pause_accepting(listener, message)
   listener.paused = true
   if not listener.last_message or now() - listener.last_message > MESSAGE_INTERVAL then
     listener.last_message = now()
-    io.stderr:write("lio: ", message, "; accepting is paused until descriptors are free\n")
+    report(message .. "; accepting is paused until descriptors are free")
   end
   if listener.on_exhausted then listener.on_exhausted() end
 end

@@ -13,12 +13,19 @@ local SIDES <const> = { r = true, w = true, rw = true }
 
 local M = {}
 
+local function check_limit(index, seconds)
+  misuse.check_optional_seconds("timeout", index, seconds)
+  if seconds and seconds < 0 then
+    misuse.bad("timeout", index, ("a number of seconds of at least 0, or nil, expected, got %s"):format(seconds))
+  end
+end
+
 -- `timeout(x, read_seconds, write_seconds)`: limits how long each wait for reading and each wait for writing may last;
 -- nil: no limit. When the time has passed, the waiting call fails with "timeout"; `x` stays usable.
 function M.timeout(x, read_seconds, write_seconds)
   misuse.check_kind("timeout", x, "connection, listener or datagram socket")
-  misuse.check_optional_seconds("timeout", 2, read_seconds)
-  misuse.check_optional_seconds("timeout", 3, write_seconds)
+  check_limit(2, read_seconds)
+  check_limit(3, write_seconds)
   if x:is_closed() then return nil, "closed", "closed" end
   local driver
   if type(x) == "table" then

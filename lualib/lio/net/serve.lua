@@ -5,6 +5,7 @@
 local debug <const> = debug or require "lio.debug"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
+local report = require "lio.net.report"
 local server = require "lio.net.server"
 
 local M = {}
@@ -36,7 +37,7 @@ end
 -- Runs a function from the options. If the function raises, logs the error.
 local function run_hook(name, f, ...)
   local ok, message = xpcall(f, traceback, ...)
-  if not ok then io.stderr:write("lio: error in ", name, " of net.serve: ", tostring(message), "\n") end
+  if not ok then report(("error in %s of net.serve: %s"):format(name, message)) end
 end
 
 -- Runs the handler in the accept loop. The handler must close and release the connection, unless it raises.
@@ -96,7 +97,7 @@ function Tasks:close()
 end
 
 local function log_error(message)
-  io.stderr:write("lio: error in a connection's handler: ", tostring(message), "\n")
+  report("error in a connection's handler: " .. tostring(message))
 end
 
 local function serve(driver, listener, handler, opts)

@@ -20,6 +20,7 @@
 
 local defer = require "lio.defer"
 local misuse = require "lio.misuse"
+local report = require "lio.net.report"
 
 -- The pause after a failed accept, in seconds, so that failures do not make the loop spin.
 local PAUSE <const> = 0.1
@@ -47,7 +48,7 @@ local function accept_next(server)
 end
 
 local function report_and_pause(server, message)
-  io.stderr:write("lio: ", message, "\n")
+  report(message)
   server.driver:sleep(PAUSE)
 end
 
