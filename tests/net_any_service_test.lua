@@ -532,6 +532,29 @@ service("virtual time is refused", [[
   say(pcall(loop.sleep, 0))
 ]], { "false\ttesting.clock: this service owns no loop", "true" })
 
+-- Regression: a service that only held connections took 260 KiB for the files of all calls.
+service("a service loads the files of `listen`, `connect` and other calls when it uses one of these calls", [[
+  local function loaded()
+    local names = {}
+    for name in ("broadcast connect listen sendfile serve server transfer udp"):gmatch "%a+" do
+      if package.loaded["lio.net." .. name] then names[#names + 1] = name end
+    end
+    return table.concat(names, " ")
+  end
+  local listen, transfer = net.listen, net.transfer
+  say(loaded())
+  net.on_transfer(print)
+  say(loaded())
+  local l = assert(listen("127.0.0.1", 0))
+  say(loaded())
+  say(select(2, pcall(transfer, l, 1)):match ": (.*)$")
+  net.serve(l, function(c) c:send "hello\n" end)
+  local c = assert(net.connect("127.0.0.1", (select(2, l:address()))))
+  say(c:recv "line")
+  say(loaded())
+]], { "transfer", "listen transfer", "bad argument #1 to 'transfer' (connection expected, got lio.listener)", "hello",
+  "connect listen serve server transfer" })
+
 -- Transfers -------------------------------------------------------------------------------------------
 
 service("a connection moves between ordinary services, with its unread bytes", [[
@@ -561,10 +584,48 @@ service("a transfer to a service that does not receive connections fails, and th
   ltask.send(dead, "leave")
   eventually(function() return not pcall(ltask.syscall, dead, "tasks") end)
   local a, b = pair()
-  say((select(3, b:transfer(other))), (select(3, b:transfer(dead))))
+  local _, message, code = b:transfer(other)
+  say(code, (message:gsub("%d+", "N")))
+  say((select(3, b:transfer(dead))))
   a:send "still here\n"
   say(b:recv "line")
-]], { "refused\tdead", "still here" })
+]], { "refused\ttransfer: service N (other) has not called net.on_transfer", "dead", "still here" })
+
+service("a handler of net.serve may transfer its connection; the server then no longer counts it", [[
+  local receiver = ltask.spawn_service { name = "receiver", source = head .. [==[
+    net.on_transfer(function(c) c:send(c:recv "line", "!\n") end)
+    return {}
+  ]==] }
+  local listener = assert(net.listen("127.0.0.1", 0))
+  local server = net.serve(listener, function(c) assert(net.transfer(c, receiver)) end, { max_connections = 1 })
+  for i = 1, 3 do
+    local a <close> = assert(net.connect("127.0.0.1", (select(2, listener:address()))))
+    a:timeout(10)
+    a:send("line ", tostring(i), "\n")
+    say(a:recv "line")
+  end
+  say(eventually(function() return server.count == 0 end))
+  server:stop()
+]], { "line 1!", "line 2!", "line 3!", "true" })
+
+-- Regression: these errors went to standard error without the service that had failed.
+service("errors in a receiver and in a handler of net.serve are logged with the service", [[
+  local receiver = ltask.spawn_service { name = "room", source = head .. [==[
+    net.on_transfer(function() error "no taste" end)
+    return {}
+  ]==] }
+  local a, b = pair()
+  say(b:transfer(receiver), a:recv())
+  local listener = assert(net.listen("127.0.0.1", 0))
+  local server = net.serve(listener, function() error "broken handler" end)
+  local c <close> = assert(net.connect("127.0.0.1", (select(2, listener:address()))))
+  say(c:recv())
+  server:stop()
+]], function(out, err)
+  t.eq(kit.lines(out), { "true\tnil", "nil" })
+  t.ok(err:find "%]%[ERROR%]%(%d+ room%) error in the receiver of a connection: [^\n]*no taste\nstack traceback:", err)
+  t.ok(err:find "%]%[ERROR%]%(%d+ main%) error in a connection's handler: [^\n]*broken handler\nstack traceback:", err)
+end, { err = false })
 
 service("a connection moves from an ordinary service to the service 'lio', and becomes a handle there", [[
   local owner = ltask.spawn "lio"

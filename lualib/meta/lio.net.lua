@@ -146,7 +146,8 @@ function net.sendfile(c, source, offset, length) end
 ---@return true
 function net.close(x) end
 
----Shuts down one direction or both (shutdown(2)). Bytes that are being sent are sent first.
+---Shuts down one direction or both (shutdown(2)). For `"w"` and `"rw"`, first sends the bytes that are queued, also those
+---of `broadcast`, and waits for that as `send` does. After a `"timeout"` the connection is not shut down.
 ---@param c lio.Connection
 ---@param how? "r"|"w"|"rw" default `"rw"`
 ---@return true? ok
@@ -157,8 +158,8 @@ function net.shutdown(c, how) end
 ---Sets how long one wait may last. When the time has passed, the call fails with `"timeout"`, and the connection stays
 ---usable. By default there is no timeout.
 ---@param c lio.Connection|lio.Listener|lio.Udp
----@param read_seconds? number for receiving and accepting; nil: no timeout
----@param write_seconds? number for sending; nil: no timeout
+---@param read_seconds? number for receiving and accepting, 0 or more; nil: no timeout
+---@param write_seconds? number for sending and `shutdown`, 0 or more; nil: no timeout
 ---@return true? ok
 ---@return string? message
 ---@return string? code
@@ -178,7 +179,8 @@ function net.peer(c) end
 ---@return string? family `"inet"`, `"inet6"`, `"unix"`; on failure the code
 function net.sock(c) end
 
----Sets a socket option if a value is given; otherwise reads the option.
+---Sets a socket option if a value is given; otherwise reads the option. `lio.Option` in the reference of
+---[`lio.socket`](lio.socket.md) lists the options. An unknown name raises.
 ---@param c lio.Connection|lio.Udp
 ---@param name lio.Option
 ---@param value? boolean|integer
@@ -203,26 +205,28 @@ function net.wait_readable(c, seconds) end
 ---@return string? code
 function net.wait_closed(c, seconds) end
 
----Moves a connection to the loop of another service, with its unread bytes and the bytes that are queued to be sent.
----Other tasks that wait on the connection get `"closed"`. Raises if the loop does not belong to a service, or if an
----argument cannot be sent in a message.
+---Moves a connection to another service, with its unread bytes and the bytes that are queued to be sent. Other tasks
+---that wait on the connection get `"closed"`. Fails with `"refused"` if the service has not called `on_transfer`; only
+---the service `lio` then makes the connection a handle, see the guide to the network. Raises if the loop does not belong
+---to a service, or if an argument cannot be sent in a message.
 ---@param c lio.Connection
----@param service integer the address of a service of `lio.service`
+---@param service integer the address of the service
 ---@param ... any further arguments for the function that the service has set with `on_transfer`
----@return true|integer|nil result true if the function took `c`; otherwise the handle of `c`, which this service owns
+---@return true|integer|nil result true if the function took `c`; a handle of the service `lio`, which this service owns
 ---@return string? message
 ---@return string? code `"dead"`, `"refused"`: `c` is unchanged; `"closed"`: `c` is closed
 function net.transfer(c, service, ...) end
 
 ---Sets the function for connections that other services transfer to this one: `f(c, …)` runs as a task and owns `c`. If
----`f` raises, `c` is closed. Without a function, each connection becomes a handle that belongs to its sender.
+---`f` raises, `c` is closed, and the error is logged. Without a function, transfers to this service fail with
+---`"refused"`; in the service `lio`, each connection becomes a handle that belongs to its sender.
 ---@param f? fun(c: lio.Connection, ...: any) nil removes the function
 function net.on_transfer(f) end
 
 ---Returns the calls of this module for a service without a loop; the service `io` executes them. Connections, listeners
----and datagram sockets have the same methods, except `handle`. The calls `bind`, `broadcast`, `on_transfer` and `step`
+---and datagram sockets have the same methods, except `handle` and `queued`. The calls `bind`, `broadcast`, `on_transfer` and `step`
 ---are missing. A missing call or method raises.
----@param io? integer the address of a service of `lio.service`; default: the unique service `lio`
+---@param io? integer the address of a service `lio`; default: the unique service `lio`
 ---@return lio.RemoteNet api
 function net.remote(io) end
 
@@ -246,8 +250,8 @@ function net.wrap(s) end
 ---@field attended? boolean whether the handler runs in the accept loop, where it must not wait; for protocol code
 
 ---Starts a server: a task accepts connections, and runs `handler(c)` as a task for each connection. When the handler
----has ended, the connection is closed. An error in the handler is written to standard error with its traceback. Raises
----if the listener is closed.
+---has ended, the connection is closed. An error in the handler is written to standard error, or in a service to the log,
+---with its traceback. Raises if the listener is closed.
 ---@param listener lio.Listener? nil: all connections come from `server:admit`
 ---@param handler fun(c: lio.Connection)
 ---@param opts? lio.ServeOptions

@@ -110,6 +110,11 @@ function Connection:is_over() end
 ---@return integer bytes
 function Connection:buffered() end
 
+---Returns the number of bytes that `net.broadcast` has queued for the peer and that the system has not accepted yet; 0 if
+---the connection is closed. Connections of `net.remote` do not have this method.
+---@return integer bytes
+function Connection:queued() end
+
 ---Returns the descriptor.
 ---@return lightuserdata handle
 function Connection:handle() end

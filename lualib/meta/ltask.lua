@@ -43,7 +43,8 @@ function ltask.send(addr, ...) end
 function ltask.send_direct(addr, ...) end
 
 ---Sends a request to the service library of another service and waits for the answer: `"tasks"`, `"inspect"` with
----`"memory"`, `"counts"` or `"traceback"`, or `"quit"`. Raises as `call` does.
+---`"memory"`, `"counts"` or `"traceback"`, `"quit"`, or `"watch"`, which is never answered and raises when the service
+---has ended. Raises as `call` does.
 ---@param addr ltask.Address
 ---@param ... any the name of the request and its arguments
 ---@return any ...

@@ -44,7 +44,7 @@ impl Object for Connection {
     const METHODS: FunctionTable = functions! {
         try_recv: recv::TRY_RECV, try_send: send::TRY_SEND, file::try_sendfile, arm, close_now, shutdown_now,
         buffered: BUFFERED, is_closed: IS_CLOSED, is_over: IS_OVER, address, set_option, handle: HANDLE,
-        make_parcel: MAKE_PARCEL, unread, shared_writer: SHARED_WRITER,
+        make_parcel: MAKE_PARCEL, queued: QUEUED, unread, shared_writer: SHARED_WRITER,
     };
     const META: FunctionTable = functions! { __tostring = to_string };
 }
@@ -75,6 +75,9 @@ fn shutdown_now(call: &mut Call<'_>) -> Result<bool, Fault> {
 
 /// `s:buffered()`: returns the number of bytes that have been read from the peer but not consumed yet.
 const BUFFERED: Function = Function::method(|stream: &Connection| stream.buffered().len() as i64);
+
+/// `s:queued()`: returns the number of bytes that are queued for the peer and that the system has not accepted yet.
+const QUEUED: Function = Function::method(|stream: &Connection| stream.queued() as i64);
 
 /// `s:is_closed()`: returns whether this side has closed the connection.
 const IS_CLOSED: Function = Function::method(|stream: &Connection| stream.is_closed());
