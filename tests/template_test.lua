@@ -179,6 +179,133 @@ t.test("a template without end stops at the limits", function()
   t.raises("recursion limit exceeded", free.render, free, "macro.txt")
 end)
 
+t.test("an expression with too many parts is an error, not a crash", function()
+  local views = template.new(folder {
+    ["long.html"] = "\n{{ a" .. ("~a"):rep(100000) .. " }}", ["outer.html"] = "{% include 'long.html' %}",
+  })
+  local function refused(problem, source)
+    raises("views:render_string: x.txt:1: syntax error: " .. problem .. "$", views.render_string, views, source, {
+      a = "x" }, "x.txt")
+  end
+  local parts <const> = "an expression has more than 400 parts %(use {%% set %%} for some of them%)"
+  for _, chain in ipairs { "+a", "~a", ".b", "[0]", "|upper", "()", " and a", " < a", " ** 1", " is defined",
+    " if a else a" } do
+    refused(parts, "{{ a" .. chain:rep(100000) .. " }}")
+  end
+  for _, prefix in ipairs { "not ", "-" } do refused(parts, "{{ " .. prefix:rep(100000) .. "a }}") end
+  refused(parts, "{% with a = [a]" .. (", a = [a]"):rep(100) .. " %}{% endwith %}")
+  for open, close in pairs { ["("] = ")", ["["] = "]", ["a("] = ")", ["a["] = "]", ["{1:"] = "}" } do
+    refused("more than 50 brackets inside each other", "{{ " .. open:rep(51) .. "a" .. close:rep(51) .. " }}")
+  end
+  refused("more than 500 'elif'", "{% if a %}" .. ("{% elif a %}"):rep(100000) .. "{% endif %}")
+  t.raises("views:render: [^:]*/long.html:2: syntax error: " .. parts, views.render, views,
+    "long.html")
+  t.raises("/outer.html:1: syntax error: [^:]*/long.html:2: syntax error: " .. parts, views.render, views, "outer.html")
+  raises("template.new: x.txt:1: syntax error: " .. parts, template.new, {
+    templates = { ["x.txt"] = "{{ a" .. ("~a"):rep(300) .. " }}" } })
+end)
+
+t.test("expressions and lists within the limits are rendered", function()
+  local views = template.new()
+  local function rendered(source)
+    return views:render_string(source, { a = "x" }, "x.txt")
+  end
+  t.eq(rendered("{{ a" .. ("~a"):rep(199) .. " }}"), ("x"):rep(200))
+  t.eq(rendered("{{ [" .. ("a, "):rep(1000) .. "]|length }}"), "1000")
+  t.eq(rendered("{% if b %}" .. ("{% elif b %}"):rep(499) .. "{% else %}e{% endif %}"), "e")
+  t.eq(rendered(("{% if b %}{% elif b %}{% endif %}"):rep(1000)), "")
+  t.eq(rendered("{{ " .. ("("):rep(50) .. "a" .. (")"):rep(50) .. " }}"), "x")
+end)
+
+t.test("set does not make values that are too deep, or that contain themselves", function()
+  local views = template.new()
+  local function rendered(source)
+    return views:render_string("{% set ns = namespace(x=[]) %}" .. source, {}, "x.txt")
+  end
+  local deep <const> = "{%% for i in range(%d) %%}{%% set ns.x = %s %%}{%% endfor %%}{{ ns.x%s }}"
+  for _, filter in ipairs { "", "|tojson", " == ns.x" } do
+    t.raises("x.txt:1: invalid operation: a value has more than 200 lists and maps inside each other, in '{%% set ns = "
+      .. "namespace%(x=%[%]%) %%}{%% for i in range%(20000%) %%}{%% set ns.x = %[ns.", rendered,
+      deep:format(20000, "[ns.x]", filter))
+  end
+  t.raises("more than 200 lists", rendered, deep:format(20000, "{'a': ns.x}", ""))
+  t.raises("more than 200 lists", rendered, "{% set y = [] %}" .. ("{% set y = [y] %}"):rep(300))
+  t.raises("more than 200 lists", rendered, ("{% set ns.x|default([ns.x], true) %}{% endset %}"):rep(300))
+  t.eq(rendered(deep:format(199, "[ns.x]", "")), ("["):rep(200) .. ("]"):rep(200))
+  t.eq(rendered(deep:format(1000, "ns.x + [i]", "|length")), "1000")
+  for _, value in ipairs { "ns", "[ns]", "{'a': ns}", "namespace()" } do
+    t.raises("x.txt:1: invalid operation: a namespace cannot contain a namespace", rendered,
+      "{% set ns.x = " .. value .. " %}{{ ns }}")
+  end
+  t.eq(rendered "{% set a, b = 1, 2 %}{% set c = 3, %}{% set ns.x = a ~ b %}{{ ns.x }}{{ c }}", "12(3,)")
+  t.eq(rendered "{% set s|replace('b', 'x') %}abc{% endset %}{{ s }}", "axc")
+  local small = template.new { fuel = 1000 }
+  t.raises("the template takes too many steps", small.render_string, small,
+    "{% set ns = namespace() %}{% set ns.x = range(5000) %}")
+end)
+
+t.test("recursive macros and loops may build deep values", function()
+  local views = template.new { recursion = 500 }
+  local brackets <const> = { ("["):rep(40), ("]"):rep(40) }
+  local value = brackets[1] .. "x" .. brackets[2]
+  local text = views:render_string("{% macro m(n, x) %}{% if n %}{{ m(n - 1, " .. value .. ") }}{% else %}{{ x }}"
+    .. "{% endif %}{% endmacro %}{{ m(80, 1) }}", {}, "x.txt")
+  t.eq(text, ("["):rep(3200) .. "1" .. ("]"):rep(3200))
+  local path = folder { ["m.txt"] = "{% for x in l recursive %}{{ loop([" .. value .. "]) }}{% endfor %}" }
+  t.raises("recursion limit exceeded", template.new(path).render, template.new(path), "m.txt", { l = { 1 } })
+end)
+
+t.test("the limits also apply in services, whose stacks are smaller", function()
+  local source <const> = [[
+    local template = require "lio.template"
+    local views = template.new()
+    local function try(source)
+      local ok, message = pcall(views.render_string, views, source, { a = "x" }, "x.txt")
+      print(ok, (message:gsub("^.-: ", "", 1):sub(1, 60)))
+    end
+    try("{{ a" .. ("~a"):rep(199) .. " }}")
+    try("{% if a %}" .. ("{% elif a %}"):rep(499) .. "{% endif %}")
+    try("{% if a %}" .. ("{% elif a %}"):rep(6000) .. "{% endif %}")
+    try("{{ " .. ("not "):rep(399) .. "a }}")
+    try("{{ " .. ("["):rep(50) .. ("]"):rep(50) .. " }}")
+  ]]
+  local path = t.tmp() .. "/main.lua"
+  t.write(path, source)
+  local expected = {
+    out = "true\t" .. ("x"):rep(60) .. "\ntrue\t\nfalse\tviews:render_string: x.txt:1: syntax error: more than 500 'e\n"
+      .. "true\tFalse\ntrue\t" .. ("["):rep(50) .. ("]"):rep(10) .. "\n",
+    err = "", code = 0,
+  }
+  for _, words in ipairs { "", "--service " } do
+    t.eq(t.run(t.quote(t.bin()) .. " " .. words .. t.quote(path)), expected, words)
+  end
+end)
+
+t.test("a panic of the engine is an error of the template, and standard error stays empty", function()
+  local path = t.tmp() .. "/main.lua"
+  t.write(path, [[
+    local views = require "lio.template".new()
+    local function try(...) print(pcall(views.render_string, views, ...)) end
+    try("\n{% for x in [1] %}{{ loop.cycle() }}{% endfor %}", {}, "a.txt")
+    try("{% for x in [1] %}{% set l = loop %}{{ l.cycle() }}{% endfor %}", {}, "b.txt")
+  ]])
+  local r = t.run(t.quote(t.bin()) .. " " .. t.quote(path))
+  t.eq({ r.err, r.code }, { "", 0 })
+  t.ok(r.out:find "main.lua:2: views:render_string: a.txt:2: syntax error: loop.cycle needs at least one value\n",
+    r.out)
+  t.ok(r.out:find "main.lua:2: views:render_string: b.txt: the template engine failed: attempt to calculate ", r.out)
+end)
+
+t.test("a template has one name: empty parts and dots are left out", function()
+  local views = template.new(folder { ["a/b.txt"] = "b{{ x }}" })
+  for _, name in ipairs { "a/b.txt", "./a/b.txt", "a//b.txt", "a/./b.txt" } do
+    t.eq(views:render(name, { x = 1 }), "b1", name)
+    t.eq(views:render_string("{% include '" .. name .. "' %}", { x = 2 }), "b2", name)
+  end
+  local added = template.new { templates = { ["./a//b.txt"] = "c" } }
+  t.eq(added:render "a/b.txt", "c")
+end)
+
 t.test("render_string renders a source that may include files, and escapes its values", function()
   local views = template.new(folder { ["a.html"] = "[{{ x }}]" })
   t.eq(views:render_string("{{ x }}{% include 'a.html' %}", { x = "<" }), "&lt;[&lt;]")

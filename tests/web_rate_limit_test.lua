@@ -81,6 +81,34 @@ t.test("a function names the client, or leaves a request unlimited", function()
   end)
 end)
 
+t.test("a key of another type is an error: a field that is sent twice would get a new bucket each time", function()
+  for _, key in ipairs { {}, print, 0 / 0 } do
+    local r
+    local log = http.logged(function()
+      serve(new { rate = 1, key = function() return key end }, function(ask) r = ask() end)
+    end)
+    t.eq(r.status, 500)
+    t.ok(log:find("web.rate_limit: option 'key' must return a string, number, boolean or nil, got ", 1, true), log)
+  end
+  local limit = new { rate = 1 }
+  t.raises("^tests/web_rate_limit_test.lua:%d+: bad argument #1 to 'take' %(a string, number or boolean expected, "
+    .. "got a table%)$", function() limit:take {} end)
+  t.raises("a string, number or boolean expected, got nil", limit.reset, limit, nil)
+  t.eq({ (limit:take(false)), (limit:take(false)), (limit:take(1)) }, { true, false, true })
+end)
+
+t.test("a long key is stored as a digest", function()
+  local limit = new { rate = 1 }
+  local long <const> = ("a"):rep(1000000)
+  t.eq({ (limit:take(long)), (limit:take(long)), (limit:take(long .. "b")) }, { true, false, true })
+  t.eq(#limit.buckets:oldest(), 71)
+  limit:reset(long)
+  t.eq((limit:take(long)), true)
+  limit = new { rate = 1 }
+  limit:take(("a"):rep(64))
+  t.eq(limit.buckets:oldest(), ("a"):rep(64))
+end)
+
 t.test("a function may respond to a refused request", function()
   local limit = new { rate = 1, on_limit = function(req, res, seconds)
     res:header("X-Path", req.path)
@@ -160,8 +188,13 @@ end)
 t.test("invalid options are refused", function()
   for message, options in pairs {
     ["web.rate_limit: option 'rate' is missing: an integer of at least 1"] = {},
-    ["web.rate_limit: option 'rate' must be an integer of at least 1, got 0"] = { rate = 0 },
-    ["web.rate_limit: option 'per' must be a positive number of seconds, got 0"] = { rate = 1, per = 0 },
+    ["web.rate_limit: option 'rate' must be an integer from 1 to 1000000000, got 0"] = { rate = 0 },
+    ["web.rate_limit: option 'per' must be a positive number of seconds of at most 1000000000, got 0"] = {
+      rate = 1, per = 0,
+    },
+    ["web.rate_limit: option 'per' must be a positive number of seconds of at most 1000000000, got inf"] = {
+      rate = 1, per = math.huge,
+    },
     ["web.rate_limit: option 'brust' is unknown (did you mean 'burst'?)"] = { rate = 1, brust = 1 },
     ["web.rate_limit: option 'clients' must be an integer of at least 1, got 0"] = { rate = 1, clients = 0 },
     ["web.rate_limit: option 'key' must be a function, got \"x\""] = { rate = 1, key = "x" },

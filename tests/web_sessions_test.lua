@@ -510,6 +510,31 @@ t.test("caches learn that the response depends on the cookie", function()
   end)
 end)
 
+t.test("a field '_flash' that the program has set is an error of flash", function()
+  serve(new { secret = SECRET }, { ["/"] = function(req)
+    req.session._flash = 5
+    for _, call in ipairs { { "x" }, { "x", 1 } } do
+      t.raises("^tests/web_sessions_test.lua:%d+: session:flash: the field '_flash' must not be set, because it keeps "
+        .. "these values; got 5$", function() req.session:flash(table.unpack(call)) end)
+    end
+    req.session._flash = nil
+    return "x"
+  end }, function(one) t.eq(one:send("/").status, 200) end)
+end)
+
+t.test("a store that loads something else than a string is an error", function()
+  local store = { load = function() return 5 end, save = function() end, destroy = function() end }
+  local r
+  local log = http.logged(function()
+    serve(new { store = store }, { ["/"] = function() return "x" end }, function(one)
+      one.cookie = "session=" .. ("A"):rep(43)
+      r = one:send "/"
+    end)
+  end)
+  t.eq(r.status, 500)
+  t.ok(log:find("web.sessions: the store's 'load' must return a string or nil, got 5", 1, true), log)
+end)
+
 t.test("methods must be called with a colon", function()
   serve(new { secret = SECRET }, { ["/"] = function(req)
     for _, call in ipairs { "destroy", "regenerate", "flash", "id" } do
@@ -539,7 +564,9 @@ t.test("options that are missing, unsafe or contradictory are refused", function
       = { secret = SECRET, same_site = "Lax" },
     ["web.sessions: __Host-x needs secure"] = { secret = SECRET, name = "__Host-x" },
     ["web.sessions: not a cookie name: a b"] = { secret = SECRET, name = "a b" },
-    ["web.sessions: option 'max_age' must be an integer of at least 1, got 0"] = { secret = SECRET, max_age = 0 },
+    ["web.sessions: option 'max_age' must be an integer from 1 to 1000000000, got 0"] = {
+      secret = SECRET, max_age = 0,
+    },
     ["web.sessions: option 'maxage' is unknown (did you mean 'max_age'?)"] = { secret = SECRET, maxage = 1 },
   } do
     t.eq(select(2, pcall(web.sessions, options)):gsub("^.-:%d+: ", ""), message)

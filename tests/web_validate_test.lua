@@ -142,6 +142,31 @@ t.test("rules of items and fields apply inside lists and objects", function()
   })
 end)
 
+t.test("conditions are not checked on a value whose parts have problems", function()
+  local called = 0
+  local function count() called = called + 1 return true end
+  t.eq(of_json({ r = { fields = { a = "integer", b = "integer" }, check = count } }, { r = { a = 1 } }),
+    { 422, "r.b: is missing" })
+  t.eq(of_json({ r = { each = "integer", check = count } }, { r = { 1, "x", 3 } }),
+    { 422, "r[2]: must be an integer" })
+  t.eq(called, 0)
+end)
+
+t.test("the length of a list is checked before its items, and at most 100 problems are collected", function()
+  local items = {}
+  for index = 1, 200 do items[index] = 1 end
+  t.eq(of_json({ r = { each = "string", max = 5 } }, { r = items }), { 422, "r: must have at most 5 items" })
+  t.eq(#of_json({ r = { each = "string" } }, { r = items }), 1 + 100)
+  local fields = {}
+  for index = 1, 200 do fields["f" .. index] = "string" end
+  t.eq(#of_json(fields, {}), 1 + 100)
+end)
+
+t.test("a string must be UTF-8", function()
+  t.eq(of_query({ s = "string", a = { each = "string" } }, "s=a%ff&a=%ff"),
+    { 422, "a[1]: must be UTF-8 text", "s: must be UTF-8 text" })
+end)
+
 t.test("the source is chosen by the Content-Type, or by the option 'from'", function()
   local rules = { a = "string" }
   t.eq(validate(rules, nil, "POST", "/?a=query", FORM, "a=form"), { a = "form" })
@@ -207,6 +232,24 @@ t.test("a mistake in a rule raises at the program's line, for any request", func
   raises("the rule of 'a': condition 'min' must be a number, got \"1\"$", { a = { min = "1" } })
   raises("the rule of 'a': 'integer' cannot have the condition 'pattern'$", { a = { type = "integer", pattern = "x" } })
   raises("the rule of 'a': the pattern '%[': malformed pattern", { a = { pattern = "[" } })
+  for text, problem in pairs {
+    ["%d+["] = "malformed pattern %(missing ']'%)$", ["a%"] = "malformed pattern %(ends with '%%'%)$",
+    ["[a%"] = "missing ']'", ["%bx"] = "missing arguments to '%%b'", ["%fx"] = "missing '%[' after '%%f' in pattern$",
+    ["%f[x"] = "missing ']'", ["(a"] = "unfinished capture$", ["a)"] = "invalid pattern capture$",
+    ["%1"] = "invalid capture index %%1$", ["(%1)"] = "invalid capture index %%1$",
+    [("()"):rep(33)] = "too many captures$", ["^%d"] = "it matches the whole string, so leave out '^' and '%$'",
+    ["a$"] = "it matches the whole string",
+  } do
+    raises("the rule of 'a': the pattern '.*': .*" .. problem, { a = { pattern = text, optional = true } })
+  end
+  for text, value in pairs {
+    ["[]a]+"] = "]a", ["[^]]"] = "a", ["%^%$"] = "^$", ["[$]"] = "$", ["%b()"] = "(a)", ["(a)%1"] = "aa",
+    ["a%%"] = "a%", ["%f[a]a+"] = "aa", ["((a)b)"] = "ab", ["[%]]"] = "]",
+  } do
+    t.eq(of_json({ a = { pattern = text } }, { a = value }), { a = value }, text)
+  end
+  raises("the rule of 'a': condition 'min' must be a number, got nan$", { a = { min = 0 / 0 } })
+  raises("the rule of 'a': 'min' %(5%) is greater than 'max' %(2%)$", { a = { min = 5, max = 2 } })
   raises("the rule of 'a': 'one_of' must be a list of at least one value$", { a = { one_of = {} } })
   raises("the rule of 'a%[%]%.b': type 'x' is unknown", { a = { each = { fields = { b = "x" } } } })
   raises("the names of values must be strings, got 1$", { "string" })

@@ -57,7 +57,7 @@ end
 -- are escaped for HTML in every template; false: in none; by default, the extension of a template's name decides);
 -- `undefined` ("lenient": a missing variable is empty, "strict": it raises, "chainable": fields of a missing variable
 -- are empty, too); `reload` (true: changed files are read again, for development); `fuel` (how many steps a rendering
--- may take, or false for no limit); `recursion` (how deep templates may be nested); `trim_blocks`, `lstrip_blocks`,
+-- may take, or false for no limit); `recursion` (how many templates may be open); `trim_blocks`, `lstrip_blocks`,
 -- `keep_trailing_newline` (whitespace).
 function M.new(folder, opts)
   if type(folder) == "table" and opts == nil then folder, opts = nil, folder end

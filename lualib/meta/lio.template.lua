@@ -14,7 +14,7 @@ local template = {}
 ---@field undefined? "lenient"|"strict"|"chainable" whether missing variables are errors; default `"lenient"`
 ---@field reload? boolean whether changed files are read again; default false: a file is read once
 ---@field fuel? integer|false steps that a rendering may take, 1 or more; default `5000000`; false: no limit
----@field recursion? integer how deep templates and macros may be nested, 1 to 500; default `200`
+---@field recursion? integer limit of open loops (1 each), macros (4) and files (10), 1 to 500; default `200`
 ---@field trim_blocks? boolean whether the line break after a block is removed; default false
 ---@field lstrip_blocks? boolean whether spaces before a block at the start of a line are removed; default false
 ---@field keep_trailing_newline? boolean whether the line break at the end of a template is kept; default false

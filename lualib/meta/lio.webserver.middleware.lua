@@ -48,7 +48,7 @@ function web.basic_auth(options) end
 ---@field rate integer required; number of requests that a client may send in `per` seconds
 ---@field per? number seconds; default `60`
 ---@field burst? integer number of requests that a client may send at once; default: `rate`
----@field key? fun(req: lio.Request): any identifies a client; nil: not limited; default: address, or IPv6 network
+---@field key? fun(req: lio.Request): string|number|boolean? the client; nil: no limit; default: address or IPv6 network
 ---@field clients? integer number of clients that are counted at the same time; default `10000`
 ---@field headers? boolean whether responses have the fields `RateLimit-…`; default `true`
 ---@field on_limit? fun(req: lio.Request, res: lio.Response, seconds: integer): any responds to a refused request
@@ -65,14 +65,14 @@ function web.rate_limit(options) end
 local RateLimit = {}
 
 ---Counts a request of a client.
----@param key any as `options.key` returns it
+---@param key string|number|boolean as `options.key` returns it
 ---@return boolean is_allowed
 ---@return integer remaining number of requests that the client may still send at once
 ---@return table bucket internal
 function RateLimit:take(key) end
 
 ---Forgets the requests of a client.
----@param key any as `options.key` returns it
+---@param key string|number|boolean as `options.key` returns it
 function RateLimit:reset(key) end
 
 ---@class lio.WebSessionsOptions

@@ -3,6 +3,7 @@
 -- A bucket starts full, with `burst` tokens, and gets `rate` tokens in `per` seconds; a request takes one. Buckets are
 -- created on demand, and the bucket that was not used for the longest time is replaced when there are too many.
 
+local crypto = require "lio.crypto"
 local error_page = require "lio.web.error_page"
 local lio = require "lio"
 local lru = require "lio.web.lru"
@@ -13,10 +14,18 @@ local RateLimit = {}
 RateLimit.__index = RateLimit
 RateLimit.__name = "lio.rate_limit"
 
+-- The largest number of tokens and of seconds.
+local MOST <const> = 1000000000
+-- A longer key is replaced by its digest, so the size of a bucket is limited.
+local LONGEST_KEY <const> = 64
+local KEY_TYPES <const> = { string = true, number = true, boolean = true }
+
 local OPTIONS <const> = {
-  rate = options.whole(1),
-  per = options.seconds,
-  burst = options.whole(1),
+  rate = options.whole(1, MOST),
+  per = options.rule("a positive number of seconds of at most 1000000000", function(value)
+    return type(value) == "number" and value > 0 and value <= MOST
+  end),
+  burst = options.whole(1, MOST),
   key = options.callable,
   clients = options.whole(1),
   headers = options.boolean,
@@ -37,16 +46,36 @@ local function network_of(req)
   return table.concat(groups, ":", 1, 4) .. "::/64"
 end
 
--- Raises unless `limit` is a limit, and `key` can be the key of a table.
+-- Raises unless `limit` is a limit, and `key` can identify a client.
 local function check(limit, call, key)
   if getmetatable(limit) ~= RateLimit then misuse.no_colon("limit", call) end
-  if key == nil or key ~= key then misuse.bad(call, 1, "key must not be nil or NaN") end
+  if not KEY_TYPES[type(key)] or key ~= key then
+    misuse.bad(call, 1, "a string, number or boolean expected, got " .. misuse.shown(key))
+  end
+end
+
+-- Returns the key of a client's bucket. A digest is longer than any key that is not replaced.
+local function stored(key)
+  if type(key) ~= "string" or #key <= LONGEST_KEY then return key end
+  return "sha256:" .. crypto.sha256(key, "hex")
+end
+
+-- Returns what the option `key` returns for a request. A list is an error: a client that sends a field of a form twice
+-- would get a new bucket for each request.
+local function key_of(self, req)
+  local key = self.key(req)
+  if key ~= nil and not KEY_TYPES[type(key)] or key ~= key then
+    error(("web.rate_limit: option 'key' must return a string, number, boolean or nil, got %s"):format(
+      misuse.shown(key)), 0)
+  end
+  return key
 end
 
 -- `limit:take(key)` takes a token from the client's bucket. Returns whether there was one, the number of tokens that
 -- are left, and the bucket.
 function RateLimit:take(key)
   check(self, "take", key)
+  key = stored(key)
   local now = self.clock()
   local bucket = self.buckets:get(key)
   if not bucket then
@@ -69,7 +98,7 @@ end
 -- `limit:reset(key)`: fills the bucket of a client.
 function RateLimit:reset(key)
   check(self, "reset", key)
-  self.buckets:set(key, nil)
+  self.buckets:set(stored(key), nil)
 end
 
 -- The fields of draft-ietf-httpapi-ratelimit-headers-06.
@@ -81,7 +110,7 @@ local function set_fields(self, res, left, bucket)
 end
 
 function RateLimit:__call(req, res, next)
-  local key = self.key(req)
+  local key = key_of(self, req)
   if key == nil then return next() end
   local has_token, left, bucket = self:take(key)
   if self.headers then set_fields(self, res, left, bucket) end
@@ -95,7 +124,8 @@ end
 
 -- `web.rate_limit(options)` returns middleware with the methods `take` and `reset`. `rate`: how many requests a client
 -- may send in `per` seconds (60). `burst`: how many of them at once (`rate`). `key`: a function that gets a request and
--- returns a value that identifies the client, or nil if the request is not limited; by default, the client's address.
+-- returns a string, number or boolean that identifies the client, or nil if the request is not limited; by default, the
+-- client's address.
 -- `clients`: the maximum number of buckets (10000). `headers = false`: without the fields `RateLimit-…`. `on_limit`: a
 -- function that responds instead of the library; it gets the request, the response and the seconds until the next
 -- request may be sent.

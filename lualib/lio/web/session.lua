@@ -67,6 +67,10 @@ function Session:flash(name, ...)
   check_open(self, "flash")
   misuse.check("flash", 1, name, "string")
   local values = rawget(self, "_flash")
+  if values ~= nil and type(values) ~= "table" then
+    misuse.raise("session:flash: the field '_flash' must not be set, because it keeps these values; got "
+      .. misuse.shown(values))
+  end
   if select("#", ...) > 0 then
     values = values or {}
     values[name] = (...)

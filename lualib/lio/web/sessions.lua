@@ -47,7 +47,7 @@ local OPTIONS <const> = {
   secrets = options.secret("a list of strings of at least 32 bytes", is_list_of_secrets),
   name = options.string,
   encrypted = options.boolean,
-  max_age = options.whole(1),
+  max_age = options.whole(1, 1000000000),
   same_site = options.one_of("strict", "lax", "none"),
   secure = options.boolean,
   http_only = options.boolean,
@@ -78,6 +78,9 @@ end
 local function load_from_store(self, value)
   local id = open_id(self, value)
   local text = id and call_store(self, "load", id)
+  if text and type(text) ~= "string" then
+    error("web.sessions: the store's 'load' must return a string or nil, got " .. misuse.shown(text), 0)
+  end
   return sessions.new(text, id)
 end
 

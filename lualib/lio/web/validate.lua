@@ -9,6 +9,7 @@ local http = require "lio.http"
 local json = require "lio.json"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
+local pattern = require "lio.web.pattern"
 
 local native <const> = http.request
 local convert <const> = checks.convert
@@ -19,12 +20,14 @@ local TYPES <const> = {
   string = true, integer = true, number = true, boolean = true, array = true, object = true, any = true,
 }
 
+local NUMBER <const> = options.rule("a number", function(value) return type(value) == "number" and value == value end)
+
 local FIELDS <const> = {
   type = options.string,
   optional = options.boolean,
   default = options.any,
-  min = options.any_number, -- the least number, or the least length of a string (in characters) or a list
-  max = options.any_number,
+  min = NUMBER, -- the least number, or the least length of a string (in characters) or a list
+  max = NUMBER,
   pattern = options.string, -- a Lua pattern that the whole string matches
   one_of = options.table,
   each = options.either(options.string, options.table), -- the rule for the items of an array
@@ -56,9 +59,9 @@ local function type_of(call, text)
   return name, text:sub(-1) == "?"
 end
 
-local function check_pattern(call, pattern)
-  local ok, message = pcall(string.find, "", "^" .. pattern .. "$")
-  if not ok then misuse.raise(("%s: the pattern '%s': %s"):format(call, pattern, misuse.without_position(message))) end
+local function check_pattern(call, text)
+  local problem = pattern.problem(text)
+  if problem then misuse.raise(("%s: the pattern '%s': %s"):format(call, text, problem)) end
 end
 
 -- Returns a checked copy of a rule. `name` is the path of the value in messages.
@@ -80,6 +83,9 @@ local function compile(name, rule)
     end
   end
   if rule.pattern then check_pattern(call, rule.pattern) end
+  if rule.min and rule.max and rule.min > rule.max then
+    misuse.raise(("%s: 'min' (%s) is greater than 'max' (%s)"):format(call, rule.min, rule.max))
+  end
   if rule.one_of and #rule.one_of == 0 then misuse.raise(call .. ": 'one_of' must be a list of at least one value") end
   if rule.each then done.each = compile(name .. "[]", rule.each) end
   if rule.fields then done.fields = compile_all(rule.fields, name .. ".") end

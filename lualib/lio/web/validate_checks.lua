@@ -5,6 +5,9 @@ local json = require "lio.json"
 
 local M = {}
 
+-- Further problems are not collected, so a response is not larger than the request by a large factor.
+local MAX_PROBLEMS <const> = 100
+
 local BOOLEANS <const> = {
   ["true"] = true, ["1"] = true, on = true, yes = true, ["false"] = false, ["0"] = false, off = false, no = false,
 }
@@ -62,7 +65,7 @@ local WANTED <const> = {
 
 -- Returns the number that `min` and `max` limit, and its unit.
 local function measure(rule, value)
-  if rule.type == "string" then return utf8.len(value) or #value, " character" end
+  if rule.type == "string" then return utf8.len(value), " character" end
   if rule.type == "array" then return #value, " item" end
   return value, nil
 end
@@ -72,12 +75,16 @@ local function limit_text(word, limit, unit)
   return ("must %s %s %s%s"):format(unit and "have" or "be", word, limit, suffix)
 end
 
--- Returns the problem of a converted value, or nil.
-local function problem_of(rule, value)
-  local size, unit = nil, nil
-  if rule.min or rule.max then size, unit = measure(rule, value) end
+-- Returns the problem of the size of a converted value, or nil.
+local function size_problem_of(rule, value)
+  if not rule.min and not rule.max then return nil end
+  local size, unit = measure(rule, value)
   if rule.min and size < rule.min then return limit_text("at least", rule.min, unit) end
   if rule.max and size > rule.max then return limit_text("at most", rule.max, unit) end
+end
+
+-- Returns the problem of a converted value whose size is right, or nil.
+local function problem_of(rule, value)
   if rule.pattern and not value:find("^" .. rule.pattern .. "$") then return "has an invalid form" end
   if rule.one_of then
     local is_known, shown = false, {}
@@ -92,29 +99,43 @@ local function problem_of(rule, value)
   end
 end
 
-local convert_fields
+local convert_fields, convert_value
 
--- Returns the converted value; or nil after a problem. `path` is the name of the value in problems.
-local function convert_value(rule, value, is_text, problems, path)
-  local function fail(message)
-    problems[#problems + 1] = { field = path, message = rule.message or message }
+-- Returns the list of the converted items.
+local function convert_items(rule, values, is_text, problems, path)
+  local items = {}
+  for index, item in ipairs(values) do
+    if #problems == MAX_PROBLEMS then break end
+    items[index] = convert_value(rule, item, is_text, problems, ("%s[%d]"):format(path, index))
   end
+  return items
+end
+
+local function add_problem(problems, rule, path, message)
+  if #problems < MAX_PROBLEMS then problems[#problems + 1] = { field = path, message = rule.message or message } end
+end
+
+-- Returns the converted value; or nil after a problem. `path` is the name of the value in problems. The conditions are
+-- checked only if no part of the value has a problem.
+function convert_value(rule, value, is_text, problems, path)
+  local function fail(message) add_problem(problems, rule, path, message) end
   -- A text that was sent several times is a list.
   if is_text and type(value) == "table" and rule.type ~= "array" and rule.type ~= "any" then
     return fail "must be given only once"
   end
   local converted = CONVERT[rule.type](value, is_text)
   if converted == nil then return fail(WANTED[rule.type]) end
+  if rule.type == "string" and not utf8.len(converted) then return fail "must be UTF-8 text" end
+  local problem = size_problem_of(rule, converted)
+  if problem then return fail(problem) end
+  local before = #problems
   if rule.each then
-    local items = {}
-    for index, item in ipairs(converted) do
-      items[index] = convert_value(rule.each, item, is_text, problems, ("%s[%d]"):format(path, index))
-    end
-    converted = items
+    converted = convert_items(rule.each, converted, is_text, problems, path)
   elseif rule.fields then
     converted = convert_fields(rule.fields, converted, is_text, problems, path .. ".")
   end
-  local problem = problem_of(rule, converted)
+  if #problems > before then return nil end
+  problem = problem_of(rule, converted)
   if problem then return fail(problem) end
   return converted
 end
@@ -129,12 +150,13 @@ function convert_fields(rules, values, is_text, problems, prefix)
   local found = {}
   for name, rule in pairs(rules) do
     local value = values[name]
+    if #problems == MAX_PROBLEMS then break end
     if not is_absent(rule, value, is_text) then
       found[name] = convert_value(rule, value, is_text, problems, prefix .. name)
     elseif rule.optional then
       found[name] = rule.default
     else
-      problems[#problems + 1] = { field = prefix .. name, message = rule.message or "is missing" }
+      add_problem(problems, rule, prefix .. name, "is missing")
     end
   end
   return found

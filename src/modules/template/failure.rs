@@ -1,6 +1,7 @@
 //! Errors of templates as one line of text: the file and the line, the problem, the source of the expression, and the
 //! templates that have included it.
 
+use super::limits::original;
 use minijinja::{Error, ErrorKind};
 use std::error::Error as _;
 use std::fmt::Write;
@@ -40,6 +41,8 @@ pub(super) fn text(error: &Error, path_of: impl Fn(&str) -> String) -> String {
 fn problem(error: &Error) -> String {
     match (error.kind(), error.detail()) {
         (ErrorKind::OutOfFuel, _) => "the template takes too many steps (option 'fuel' sets the limit)".into(),
+        // An error of `limits`, which contains the place.
+        (ErrorKind::SyntaxError, Some(detail)) if error.template_source().is_none() => detail.into(),
         (kind, Some(detail)) => format!("{kind}: {detail}"),
         (kind, None) => kind.to_string(),
     }
@@ -48,6 +51,7 @@ fn problem(error: &Error) -> String {
 /// Returns the line of the template's source, without the space around it.
 fn shown_line(error: &Error) -> Option<String> {
     let line = error.template_source()?.lines().nth(error.line()?.checked_sub(1)?)?.trim();
+    let line = original(line);
     let mut shown: String = line.chars().take(MAX_SHOWN).collect();
     if shown.len() < line.len() {
         shown.push('…');

@@ -6,12 +6,16 @@
 //! | `values` | Lua values as values of templates |
 //! | `source` | the files of templates |
 //! | `escaping` | escaping of values for HTML |
+//! | `limits` | limits of a template's source and of its values |
+//! | `large_stack` | the stack on which templates are parsed and rendered |
 //! | `failure` | errors of templates as text |
 //!
 //! Invariant: no Lua code runs while a template is rendered. All values are copied before.
 
 mod escaping;
 mod failure;
+mod large_stack;
+mod limits;
 mod source;
 mod values;
 
@@ -21,7 +25,10 @@ use crate::modules::file::refused;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, Value};
 use source::Source;
+use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The templates of a folder, and their settings.
 pub(crate) struct Views {
@@ -30,7 +37,15 @@ pub(crate) struct Views {
     folder: String,
     /// The names of the templates that are not files.
     added: HashSet<String>,
+    /// The number of elements that a rendering may check (`limits::Depth`), and how many are left.
+    most_checked: u64,
+    left: Arc<AtomicU64>,
+    /// Whether a template is complex (`limits`), so that rendering needs a large stack.
+    is_complex: Arc<AtomicBool>,
 }
+
+/// How many elements may be checked for each step of the option `fuel`.
+const CHECKED_PER_STEP: u64 = 4;
 
 impl Object for Views {
     const NAME: &'static str = "lio.template.views";
@@ -78,28 +93,47 @@ fn new(call: &mut Call<'_>) -> Result<New<Views>, Fault> {
         _ => UndefinedBehavior::Lenient,
     });
     let fuel = option(call, "fuel")?;
-    environment.set_fuel(call.optional(fuel, Stack::integer)?.map(|fuel| fuel as u64));
+    let fuel = call.optional(fuel, Stack::integer)?.map(|fuel| fuel as u64);
+    environment.set_fuel(fuel);
+    let most_checked = fuel.map_or(u64::MAX, |fuel| fuel.saturating_mul(CHECKED_PER_STEP));
+    let left = Arc::new(AtomicU64::new(most_checked));
+    let (depth, field_depth) = (limits::Depth::new(&left, false), limits::Depth::new(&left, true));
+    environment.add_filter(limits::FILTER, move |value: Value| depth.check(value));
+    environment.add_filter(limits::FIELD_FILTER, move |value: Value| field_depth.check(value));
+    environment.set_path_join_callback(|name, _| plain(name));
     let recursion = option(call, "recursion")?;
     environment.set_recursion_limit(call.integer(recursion)? as usize);
     let syntax = SyntaxConfig::builder()
         .trim_blocks(flag(call, "trim_blocks")?)
         .lstrip_blocks(flag(call, "lstrip_blocks")?)
         .keep_trailing_newline(flag(call, "keep_trailing_newline")?)
-        .build();
-    environment.set_syntax(syntax.map_err(Fault::message)?);
+        .build()
+        .map_err(Fault::message)?;
+    environment.set_syntax(syntax.clone());
+    let is_complex = Arc::new(AtomicBool::new(false));
     let reload = flag(call, "reload")?;
     environment.set_auto_reload(reload);
     let mut name = String::new();
     if !call.is_none(1) {
         let path = call.bytes(1)?;
-        let source = Source::new(Folder::open(path).map_err(refused)?, reload);
+        let folder = Folder::open(path).map_err(refused)?;
         name = String::from_utf8_lossy(path).into_owned();
         if !name.ends_with('/') {
             name.push('/');
         }
+        let source = Source::new(folder, name.clone(), reload, syntax, is_complex.clone());
         environment.set_loader(move |name| source.load(name));
     }
-    Ok(New::of(Views { environment, folder: name, added: HashSet::new() }))
+    Ok(New::of(Views { environment, folder: name, added: HashSet::new(), most_checked, left, is_complex }))
+}
+
+/// Returns the shortest form of a template's name: without `.` and empty parts. So a file has only one name.
+fn plain(name: &str) -> Cow<'_, str> {
+    if name.starts_with('/') || name.ends_with('/') || !name.split('/').any(|part| part.is_empty() || part == ".") {
+        return name.into();
+    }
+    let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    parts.join("/").into()
 }
 
 /// Returns how the values in the template `name` are escaped: by its extension.
@@ -117,20 +151,35 @@ impl Views {
     /// Converts an error of a template to the message of a function.
     /// `unstored` is the name of the rendered template, if it is not stored.
     fn message(&self, error: &Error, unstored: Option<&str>) -> String {
-        failure::text(error, |name| match self.added.contains(name) || unstored == Some(name) {
+        failure::text(error, |name| self.shown(name, unstored))
+    }
+
+    /// Returns the name of a template as messages show it.
+    fn shown(&self, name: &str, unstored: Option<&str>) -> String {
+        match self.added.contains(name) || unstored == Some(name) {
             true => name.to_owned(),
             false => format!("{}{name}", self.folder),
-        })
+        }
     }
 }
 
 /// `views:add(name, source)`: adds a template that is not a file. Returns true, or nil and a message.
 fn add(call: &mut Call<'_>) -> Result<Rendered<bool>, Fault> {
     let (views, stack) = call.object_and_stack::<Views>(1)?;
-    let (name, source) = (stack.utf8(2)?.to_owned(), stack.utf8(3)?.to_owned());
+    let name = plain(stack.utf8(2)?).into_owned();
     views.added.insert(name.clone());
-    let added = views.environment.add_template_owned(name, source);
-    Ok(or_message(added.map(|()| true).map_err(|error| failure::text(&error, str::to_owned))))
+    let source = match limits::checked(stack.utf8(3)?, views.environment.syntax()) {
+        Ok(checked) => {
+            views.is_complex.fetch_or(checked.is_complex, Ordering::Relaxed);
+            checked.source
+        }
+        Err(message) => return Ok(Either::Other((Nil, format!("{name}:{message}")))),
+    };
+    let added = large_stack::run(views.is_complex.load(Ordering::Relaxed), || {
+        let added = views.environment.add_template_owned(name, source);
+        added.map(|()| true).map_err(|error| failure::text(&error, str::to_owned))
+    });
+    Ok(or_message(added.and_then(|added| added)))
 }
 
 /// `views:set_globals(globals)`: sets the variables that every template has. Returns true, or nil and a message.
@@ -144,11 +193,16 @@ fn set_globals(call: &mut Call<'_>) -> Result<Rendered<bool>, Fault> {
     })))
 }
 
-/// Renders with the variables in the table at argument 3, which may be nil. `unstored` is the name of the template, if it
-/// is not stored.
-fn render_with(
-    call: &mut Call<'_>, unstored: Option<&str>, render: impl FnOnce(&Environment<'_>, Value) -> Result<String, Error>,
-) -> Result<Rendered<String>, Fault> {
+/// A template to render.
+struct Rendering<'a> {
+    name: &'a str,
+    /// The source, if the template is not stored.
+    source: Option<&'a str>,
+    is_complex: bool,
+}
+
+/// Renders with the variables in the table at argument 3, which may be nil.
+fn render_with(call: &mut Call<'_>, what: Rendering<'_>) -> Result<Rendered<String>, Fault> {
     let (views, stack) = call.object_and_stack::<Views>(1)?;
     let data = match values::variables(stack, 3) {
         Ok(data) => Value::from_pairs(data),
@@ -156,21 +210,43 @@ fn render_with(
     };
     // Frees the templates that a newer file has replaced: no reference to them is left.
     views.environment.remove_template("");
-    let rendered = render(&views.environment, data);
-    Ok(or_message(rendered.map_err(|error| views.message(&error, unstored))))
+    let views = &*views;
+    let (name, unstored) = (what.name, what.source.and(Some(what.name)));
+    let render = |is_complex| {
+        views.left.store(views.most_checked, Ordering::Relaxed);
+        let rendered = large_stack::run(is_complex, || {
+            let rendered = match what.source {
+                Some(source) => views.environment.render_named_str(name, source, data.clone()),
+                None => views.environment.get_template(name).and_then(|template| template.render(data.clone())),
+            };
+            rendered.map_err(|error| views.message(&error, unstored))
+        });
+        rendered.map_err(|problem| format!("{}: {problem}", views.shown(name, unstored))).and_then(|rendered| rendered)
+    };
+    let is_complex = || views.is_complex.load(Ordering::Relaxed);
+    let is_known = is_complex();
+    let rendered = render(is_known || what.is_complex);
+    // The source of a file refuses its first complex template.
+    Ok(or_message(if is_complex() && !is_known { render(true) } else { rendered }))
 }
 
 /// `views:render(name, data)`: returns the text of the template `name`, rendered with the variables `data`; or nil and
 /// a message.
 fn render(call: &mut Call<'_>) -> Result<Rendered<String>, Fault> {
-    let name = call.utf8(2)?.to_owned();
-    render_with(call, None, |environment, data| environment.get_template(&name)?.render(data))
+    let name = plain(call.utf8(2)?).into_owned();
+    render_with(call, Rendering { name: &name, source: None, is_complex: false })
 }
 
 /// `views:render_string(source, data, name)`: like `render`, for a template that is not stored.
 fn render_string(call: &mut Call<'_>) -> Result<Rendered<String>, Fault> {
-    let (source, name) = (call.utf8(2)?.to_owned(), call.utf8(4)?.to_owned());
-    render_with(call, Some(&name), |environment, data| environment.render_named_str(&name, &source, data))
+    let name = call.utf8(4)?.to_owned();
+    let (views, stack) = call.object_and_stack::<Views>(1)?;
+    match limits::checked(stack.utf8(2)?, views.environment.syntax()) {
+        Ok(limits::Checked { source, is_complex }) => {
+            render_with(call, Rendering { name: &name, source: Some(&source), is_complex })
+        }
+        Err(message) => Ok(Either::Other((Nil, format!("{name}:{message}")))),
+    }
 }
 
 /// `views:close()`: closes the folder, and frees the templates.

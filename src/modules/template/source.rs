@@ -1,11 +1,14 @@
 //! The files of templates. A file is read when its template is first used. Under `lio --watch`, the supervisor gets the
 //! paths of all files that templates use. Invariant: no file outside the folder is read.
 
+use super::limits::checked;
 use crate::file::folder::Folder;
 use crate::file::{Kind, Metadata, OpenFile, Refusal, read_at, supervisor_link};
+use minijinja::syntax::SyntaxConfig;
 use minijinja::{Error, ErrorKind, TemplateSource};
 use rustix::io::Errno;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The maximum size of a file.
@@ -14,13 +17,20 @@ const MAX_SIZE: u64 = 16 << 20;
 /// The folder of templates.
 pub(super) struct Source {
     folder: Arc<Mutex<Folder>>,
+    /// The path of the folder in messages, with a final slash.
+    shown: String,
     /// Whether changed files are read again.
     reload: bool,
+    syntax: SyntaxConfig,
+    /// Whether a template is complex.
+    is_complex: Arc<AtomicBool>,
 }
 
 impl Source {
-    pub(super) fn new(folder: Folder, reload: bool) -> Source {
-        Source { folder: Arc::new(Mutex::new(folder)), reload }
+    pub(super) fn new(
+        folder: Folder, shown: String, reload: bool, syntax: SyntaxConfig, is_complex: Arc<AtomicBool>,
+    ) -> Source {
+        Source { folder: Arc::new(Mutex::new(folder)), shown, reload, syntax, is_complex }
     }
 
     /// Returns the source of the template `name`, a path below the folder; `None` if there is no such file.
@@ -31,7 +41,7 @@ impl Source {
             Ok(file) => {
                 supervisor_link::report_load(path.as_os_str().as_bytes());
                 let text = read(&file).map_err(|problem| cannot_read(name, &problem))?;
-                let source = TemplateSource::new(text);
+                let source = TemplateSource::new(self.check(name, &text)?);
                 if !self.reload {
                     return Ok(Some(source));
                 }
@@ -45,6 +55,17 @@ impl Source {
             Err(Refusal::System(error)) => Err(cannot_read(name, &error.to_string())),
             Err(Refusal::Word(message, _)) => Err(cannot_read(name, message)),
         }
+    }
+
+    /// Returns the source to parse. Refuses the first complex template, because the stack may be too small: the caller
+    /// then renders again, with a large stack.
+    fn check(&self, name: &str, text: &str) -> Result<String, Error> {
+        let checked = checked(text, &self.syntax)
+            .map_err(|problem| Error::new(ErrorKind::SyntaxError, format!("{}{name}:{problem}", self.shown)))?;
+        if checked.is_complex && !self.is_complex.swap(true, Ordering::Relaxed) {
+            return Err(cannot_read(name, "it needs a large stack"));
+        }
+        Ok(checked.source)
     }
 }
 
