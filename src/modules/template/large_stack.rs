@@ -1,5 +1,6 @@
 //! Runs the template engine on a stack that is large enough, because the engine recurses: the limits of templates
-//! (`limits`) are chosen for these stacks. A panic of the engine is an error of the template, and nothing is written to standard error.
+//! (`limits`) are chosen for these stacks. A panic of the engine is an error of the template, and nothing is written to
+//! standard error.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
