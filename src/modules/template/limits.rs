@@ -40,7 +40,7 @@ const MAX_CONVERTED: usize = 65536;
 pub(super) const FILTER: &str = "lio_nested";
 pub(super) const FIELD_FILTER: &str = "lio_field";
 
-/// What is added to the source before and after an expression. A form feed is white space.
+/// Texts that are added to the source before and after an expression. A form feed is white space.
 const BEFORE: &str = "(\x0c";
 const AFTER: &str = ")\x0c|lio_nested";
 const AFTER_FIELD: &str = ")\x0c|lio_field";
