@@ -117,7 +117,7 @@ t.test("the path of a file is refused", function()
   t.eq(r, { out = "", err = ("lio new: cannot create %s: Not a directory (os error 20)\n"):format(path), code = 1 })
   r = t.run(("%s new app %s/below"):format(lio, path))
   t.eq(r.code, 1)
-  t.ok(r.err:find("lio new: cannot create " .. path, 1, true), r.err)
+  t.eq({ r.err:find("lio new: cannot create " .. path, 1, true), r.err:find "\n." }, { 1 })
 end)
 
 t.test("the name of a project has only characters that systemd and Docker accept", function()

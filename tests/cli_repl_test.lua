@@ -48,13 +48,33 @@ t.test("an error shows its message and its traceback, without the library, and t
     { "local function f() error 'boom' end f()", "\nstdin:1: boom\nstack traceback:\n" },
     { "net.connect('127.0.0.1', 1, { timout = 1 })",
       "\nstdin:1: net.connect: option 'timout' is unknown (did you mean 'timeout'?)\nstack traceback:\n\tstdin:1: " },
-    { "error {}", "\n(error object is a table value)\n" },
+    { "error { code = 1 }", "\n(error object is a table value: { code = 1 })\n" },
     { "error(setmetatable({}, { __tostring = function() return 'spoken' end }))", "\nspoken\n" },
     { "1 2", "\nstdin:1: " },
     { "'still here'", '\n"still here"\n' },
   }
   t.eq(code, 0)
   t.ok(not out:find("lio/", 1, true), out)
+end)
+
+t.test("an input continues in the next line while its expression is incomplete", function()
+  local steps = { { "expect", "> " } }
+  for _, lines in ipairs { { "1 +", "2", "3" }, { "{", "4 }", "{ 4 }" }, { "'a' ..", "'b'", '"ab"' },
+    { "(function(x)", "return x end)(5)", "5" } } do
+    table.move({ { "send", lines[1] .. "\r" }, { "expect", "\n" }, { "send", lines[2] .. "\r" },
+      { "expect", "\n" .. lines[3] .. "\n> " } }, 1, 4, #steps + 1, steps)
+  end
+  steps[#steps + 1] = { "send", terminal.CTRL_D }
+  local _, code = terminal.run(lio, steps, (fresh_history()))
+  t.eq(code, 0)
+end)
+
+t.test("a byte that is not UTF-8 is ignored", function()
+  local _, code = terminal.run(lio, {
+    { "expect", "> " }, { "send", "12" }, { "expect", "12" }, { "bytes", "ff" }, { "expect", "> 12" },
+    { "send", "3 + 1\r" }, { "expect", "\n124\n> " }, { "send", terminal.CTRL_D },
+  }, (fresh_history()))
+  t.eq(code, 0)
 end)
 
 t.test("inputs wait: sleeps, connections, requests to a server that was started at the prompt", function()

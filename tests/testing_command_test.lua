@@ -82,6 +82,14 @@ t.test("--filter selects tests by a part of their names, without regard to case"
     ["b_test.lua"] = 't.test("other", error)',
   }, "--filter 'cART: a'")
   t.ok(out:find "\n1 passed, 0 failed\n$", out)
+  local _, err, code = run({ ["a_test.lua"] = PASSES }, "--filter nothing")
+  t.eq({ err, code }, { "lio test: the name of no test contains 'nothing'\n", 1 })
+end)
+
+t.test("control characters in the names of tests are replaced", function()
+  local out = run({ ["a_test.lua"] = 't.describe("a\\27[1m", function() t.test("b\\nc", function() end) end)' },
+    "--verbose")
+  t.ok(out:find("\n  ok a?[1m: b?c\n", 1, true), out)
 end)
 
 t.test("a file that cannot be run to its end counts as a failed test", function()
@@ -198,7 +206,8 @@ t.test("usage mistakes are one line and a hint, and end with 1", function()
   for arguments, message in pairs {
     ["--fliter x"] = "unrecognized option '--fliter' (did you mean '--filter'?)",
     ["--filter"] = "'--filter' needs a value",
-    ["--jobs 0"] = "--jobs: a number from 1 to 64 expected, got '0'",
+    ["--jobs 0"] = "--jobs: an integer from 1 to 64 expected, got '0'",
+    ["--jobs 2.5"] = "--jobs: an integer from 1 to 64 expected, got '2.5'",
     ["--seconds=x"] = "--seconds: a number from 0.001 to 86400 expected, got 'x'",
     ["empty"] = "no file *_test.lua in 'empty'",
     ["--junit no/where ."] = "--junit: no/where: No such file or directory",

@@ -366,6 +366,12 @@ t.test("the files of the guide pass", function()
   end
 end)
 
+t.test("finish cannot be called in a test", function()
+  local out = run [[t.test("inside", function() t.finish() end)]]
+  t.ok(out:find("some_test.lua:%d+: testing.finish: call it outside of tests"), out)
+  t.ok(out:find("\n0 passed, 1 failed\n", 1, true), out)
+end)
+
 t.test("an error in describe keeps its text, and the group ends", function()
   local out = run [[
 print(pcall(t.describe, "group", function() error("oops", 0) end))

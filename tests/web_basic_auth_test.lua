@@ -101,6 +101,7 @@ end)
 t.test("a function may check the credentials, and return the user", function()
   serve({ check = function(name, password, req)
     if name == "fail" then return nil, "no database" end
+    if name == "forged" then return nil, "no\nentry\27[1m" end
     if password ~= "secret" or req.path ~= "/" then return false end
     return name == "alice" and true or name == "bob" and "user:bob" or nil
   end }, function(ask)
@@ -108,6 +109,8 @@ t.test("a function may check the credentials, and return the user", function()
     is_asked(ask(basic "alice:x"))
     is_asked(ask(basic "carol:secret"))
     http.logged(function() t.eq(ask(basic "fail:secret").status, 503) end)
+    local log = http.logged(function() ask(basic "forged:secret") end)
+    t.eq(log, "lio: web.basic_auth: no?entry?[1m\n")
   end)
 end)
 

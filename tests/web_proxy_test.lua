@@ -189,6 +189,12 @@ local function through(proxy_protocol, bytes)
   return found
 end
 
+t.test("an IPv4 address that is mapped into IPv6 is the IPv4 address", function()
+  local mapped = through(true, "PROXY TCP6 ::ffff:203.0.113.7 ::1 4711 80\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n")
+  local plain = through(true, "PROXY TCP4 203.0.113.7 127.0.0.1 4711 80\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n")
+  t.eq(mapped, plain)
+end)
+
 t.test("a header of either version contains the client's address, for the handler and for the log", function()
   for _, header in ipairs { V1, v2(0x21, 0x11, V2_ADDRESSES) } do
     local remotes = {}

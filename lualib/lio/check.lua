@@ -47,7 +47,7 @@ end
 
 -- Returns the files that the arguments name, and the folders among the arguments.
 local function find_files(paths)
-  local list, folders = {}, {}
+  local list, folders, seen = {}, {}, {}
   for _, path in ipairs(paths) do
     local opened, message, code = file.open(path)
     if not opened then
@@ -56,7 +56,12 @@ local function find_files(paths)
     end
     if opened:kind() == "directory" then
       folders[#folders + 1] = path
-      collect(path, list, {})
+      local stat = opened:stat()
+      local identity = ("%d:%d"):format(stat.device, stat.inode)
+      if not seen[identity] then
+        seen[identity] = true
+        collect(path, list, seen)
+      end
     else
       list[#list + 1] = path
     end
@@ -65,8 +70,11 @@ local function find_files(paths)
   return list, folders
 end
 
+-- Returns the content of a file; or nil and a message.
 local function read(path)
-  local handle <close> = assert(io.open(path, "rb"))
+  local opened, message = io.open(path, "rb")
+  if not opened then return nil, message end
+  local handle <close> = opened
   return handle:read "a"
 end
 
@@ -80,7 +88,11 @@ end
 
 -- Returns the uses of global variables in a file; nil after a syntax error. Adds the variables that the file defines.
 local function read_file(path, defined)
-  local text = read(path)
+  local text, unread = read(path)
+  if not text then
+    report(path, 0, "cannot be read: %s", unread:gsub("^" .. path:gsub("%p", "%%%0") .. ": ", ""))
+    return nil
+  end
   -- A precompiled file has no source to check.
   if text:sub(1, 4) == "\27Lua" then return nil end
   local source = text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\r\n]*", "")
@@ -135,7 +147,8 @@ end
 if #paths == 0 then paths[1] = "." end
 local files, folders = find_files(paths)
 if #files == 0 then command:fail("no Lua file in %s", table.concat(paths, ", ")) end
-for _, folder in ipairs { ".", table.unpack(folders) } do
+if folders[1] ~= "." then table.insert(folders, 1, ".") end
+for _, folder in ipairs(folders) do
   for _, warning in ipairs(project.read(folder, defined)) do io.stderr:write("lio check: ", warning, "\n") end
 end
 check(files, defined)

@@ -41,7 +41,7 @@ end
 local function write(folder, name, text)
   local path = folder .. "/" .. name
   local parent = path:match "^(.*)/"
-  if not os.execute("mkdir -p -- " .. quote(parent)) then command:fail("cannot create %s", parent) end
+  if not os.execute("mkdir -p -- " .. quote(parent) .. " 2>/dev/null") then command:fail("cannot create %s", parent) end
   local handle, message = io.open(path, "wb")
   if not handle then command:fail("cannot write %s", message) end
   local ok, problem = handle:write(text)

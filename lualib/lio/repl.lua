@@ -64,10 +64,13 @@ end
 -- The argument of a compiled input.
 local function results_of(...) return ... end
 
--- Returns whether a text is a complete input. An input with a syntax error is complete, unless the error is its end.
+-- Returns whether a text is a complete input. An input with a syntax error is complete, unless the error is its end,
+-- as an expression or as statements.
 local function is_complete(text)
   local f, message = compile(text)
-  return f ~= nil or not message:find "<eof>'?$"
+  if f then return true end
+  local _, problem = load("return " .. text, "=stdin", "t")
+  return not message:find "<eof>'?$" and not (problem and problem:find "<eof>'?$")
 end
 
 -- The hook of an input. An error in the hook is an error in the input.
@@ -81,7 +84,7 @@ local function describe(message)
     local meta = getmetatable(message)
     local text = meta and meta.__tostring and tostring(message)
     if text then return text end
-    message = ("(error object is a %s value)"):format(type(message))
+    message = ("(error object is a %s value: %s)"):format(type(message), show.all(message))
   end
   return debug.traceback(message, 2)
 end

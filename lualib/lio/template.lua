@@ -42,10 +42,19 @@ local function core_of(views, call)
   return views.core or misuse.raise(("views:%s: the views are closed"):format(call))
 end
 
+-- Raises unless an argument is a string of UTF-8.
+local function check_text(call, index, text)
+  misuse.check(call, index, text, "string")
+  if not utf8.len(text) then misuse.bad(call, index, "UTF-8 text expected") end
+end
+
 local function add_templates(views, templates)
   for name, source in pairs(templates) do
     if type(name) ~= "string" or type(source) ~= "string" then
       misuse.raise "template.new: option 'templates' must map names to the sources of templates"
+    end
+    if not (utf8.len(name) and utf8.len(source)) then
+      misuse.raise(("template.new: option 'templates': %s is not UTF-8 text"):format(misuse.shown(name)))
     end
     local ok, message = views.core:add(name, source)
     if not ok then misuse.raise("template.new: " .. message) end
@@ -84,7 +93,7 @@ end
 -- variables. Raises for a mistake in the template, and for a value that a template cannot use.
 function Views:render(name, data)
   local native = core_of(self, "render")
-  misuse.check("render", 1, name, "string")
+  check_text("render", 1, name)
   if data ~= nil then misuse.check("render", 2, data, "table") end
   local text, message = native:render(name, data)
   if not text then misuse.raise("views:render: " .. message) end
@@ -96,9 +105,9 @@ end
 -- default, they are escaped for HTML.
 function Views:render_string(source, data, name)
   local native = core_of(self, "render_string")
-  misuse.check("render_string", 1, source, "string")
+  check_text("render_string", 1, source)
   if data ~= nil then misuse.check("render_string", 2, data, "table") end
-  if name ~= nil then misuse.check("render_string", 3, name, "string") end
+  if name ~= nil then check_text("render_string", 3, name) end
   local text, message = native:render_string(source, data, name or STRING)
   if not text then misuse.raise("views:render_string: " .. message) end
   return text

@@ -103,6 +103,7 @@ end
 -- `finish()`: prints the counts and ends the process, with the exit code 0 if no test has failed and 1 otherwise. The
 -- last line of a file of tests that also runs without `lio test`.
 function M.finish()
+  if runner.is_running() then misuse.raise "testing.finish: call it outside of tests" end
   os.exit(runner.finish())
 end
 

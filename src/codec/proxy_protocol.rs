@@ -47,11 +47,16 @@ pub(crate) enum Parsed {
 
 /// Reads the header at the start of a connection's bytes.
 pub(crate) fn parse(bytes: &[u8]) -> Parsed {
-    match bytes {
+    let mut parsed = match bytes {
         _ if begins(bytes, V1_START) => v1(bytes),
         _ if begins(bytes, V2_START) => v2(bytes),
         _ => Parsed::Absent,
+    };
+    // An IPv4 address that is mapped into IPv6 is the IPv4 address.
+    if let Parsed::Header(Header { client: Some(client), .. }) = &mut parsed {
+        client.set_ip(client.ip().to_canonical());
     }
+    parsed
 }
 
 /// Whether `bytes` begins with `start`, or is a shorter part of its beginning.

@@ -11,7 +11,9 @@ use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, ExternalPrinter, Helper};
+use std::cell::Cell;
 use std::fs::DirBuilder;
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -78,7 +80,7 @@ impl Editing {
                 return;
             }
         };
-        editor.set_helper(Some(Assistant(port)));
+        editor.set_helper(Some(Assistant { port, typed: Cell::default() }));
         if let Some(path) = &history {
             // Without a file, the history begins empty.
             let _ = editor.load_history(path);
@@ -86,7 +88,7 @@ impl Editing {
         }
         let _ = printer.set(editor.create_external_printer().ok().and_then(start_printer));
         for prompt in prompts {
-            let event = match editor.readline(prompt.as_str()) {
+            let event = match read_line(&mut editor, &prompt) {
                 Ok(text) => {
                     if editor.add_history_entry(text.as_str()).unwrap_or(false)
                         && let Some(path) = &history
@@ -99,8 +101,8 @@ impl Editing {
                 Err(ReadlineError::Eof) => Event::End,
                 Err(error) => Event::Failed(error.to_string()),
             };
-            if let Some(Assistant(port)) = editor.helper() {
-                port.post(event);
+            if let Some(assistant) = editor.helper() {
+                assistant.port.post(event);
             }
         }
     }
@@ -110,6 +112,24 @@ fn new_editor() -> rustyline::Result<Editor<Assistant, FileHistory>> {
     let config = Config::builder().completion_type(CompletionType::List);
     let config = config.history_ignore_space(true).max_history_size(HISTORY)?.history_ignore_dups(true)?;
     Editor::with_config(config.build())
+}
+
+/// Reads a text. Bytes that are not UTF-8 are ignored: the editor fails, and continues with what was typed before.
+fn read_line(editor: &mut Editor<Assistant, FileHistory>, prompt: &str) -> rustyline::Result<String> {
+    let mut typed = (String::new(), String::new());
+    loop {
+        match editor.readline_with_initial(prompt, (&typed.0, &typed.1)) {
+            Err(ReadlineError::Io(error)) if error.kind() == ErrorKind::InvalidData => {
+                let changed = editor.helper().and_then(|assistant| assistant.typed.take());
+                typed = changed.unwrap_or(typed);
+            }
+            result => {
+                // The next text begins empty.
+                drop(editor.helper().map(|assistant| assistant.typed.take()));
+                return result;
+            }
+        }
+    }
 }
 
 /// Creates the folder of the history, which only its owner can read.
@@ -132,14 +152,18 @@ fn start_printer(mut printer: impl ExternalPrinter + Send + 'static) -> Option<S
 }
 
 /// Passes the editor's questions to the VM.
-struct Assistant(Port);
+struct Assistant {
+    port: Port,
+    /// The text before and after the cursor, after the last change.
+    typed: Cell<Option<(String, String)>>,
+}
 
 impl Completer for Assistant {
     type Candidate = String;
 
     fn complete(&self, line: &str, position: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
         let text = line.get(..position).unwrap_or(line).to_owned();
-        Ok(match self.0.ask(|id| Event::Complete(id, text)) {
+        Ok(match self.port.ask(|id| Event::Complete(id, text)) {
             Some(Answer::Completions(start, words)) if line.is_char_boundary(start) && start <= position => {
                 (start, words)
             }
@@ -151,7 +175,7 @@ impl Completer for Assistant {
 impl Validator for Assistant {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let text = context.input().to_owned();
-        Ok(match self.0.ask(|id| Event::Check(id, text)) {
+        Ok(match self.port.ask(|id| Event::Check(id, text)) {
             Some(Answer::IsComplete(false)) => ValidationResult::Incomplete,
             _ => ValidationResult::Valid(None),
         })
@@ -160,6 +184,13 @@ impl Validator for Assistant {
 
 impl Hinter for Assistant {
     type Hint = String;
+
+    /// Records the text: the editor calls this after each change. There is no hint.
+    fn hint(&self, line: &str, position: usize, _: &Context<'_>) -> Option<String> {
+        let (before, after) = line.split_at_checked(position)?;
+        self.typed.set(Some((before.to_owned(), after.to_owned())));
+        None
+    }
 }
 
 impl Highlighter for Assistant {}

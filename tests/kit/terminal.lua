@@ -9,8 +9,9 @@ local terminal = {}
 terminal.CTRL_C, terminal.CTRL_D, terminal.UP, terminal.TAB = "\3", "\4", "\27[A", "\t"
 
 --- Runs the words of a shell command on a terminal. Each step is a table: `{ "expect", text }` waits for a text in the
--- output, `{ "send", text }` types a text, `{ "signal", name }` sends a signal. Returns the output without escape
--- sequences, the exit code (or the negative number of the signal that ended the command), and whether the terminal is
+-- output, `{ "send", text }` types a text, `{ "bytes", hex }` types bytes, `{ "signal", name }` sends a signal. Returns
+-- the output without escape sequences, the exit code (or the negative number of the signal that ended the command),
+-- and whether the terminal is
 -- in its normal mode at the end. `environment`: arguments of env(1) (default: `TERM=xterm`). Raises if an expected text
 -- does not arrive.
 function terminal.run(words, steps, environment)

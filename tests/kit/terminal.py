@@ -2,7 +2,7 @@
 
 usage: terminal.py STEPS COMMAND...
 
-STEPS is a file with one JSON list per line: ["send", TEXT] types a text; ["expect", TEXT] waits until the command has
+STEPS is a file with one JSON list per line: ["send", TEXT] types a text; ["bytes", HEX] types bytes; ["expect", TEXT] waits until the command has
 written the text after the last one; ["signal", NAME] sends a signal; The output, without
 escape sequences, goes to standard output. The last line is the exit code (or the negative number of a signal), and
 whether the terminal echoes and reads whole lines again.
@@ -89,7 +89,9 @@ def main():
     steps = [json.loads(line) for line in open(sys.argv[1]) if line.strip()]
     terminal = Terminal(sys.argv[2:])
     for step in steps:
-        if step[0] == "send":
+        if step[0] == "bytes":
+            os.write(terminal.descriptor, bytes.fromhex(step[1]))
+        elif step[0] == "send":
             os.write(terminal.descriptor, step[1].encode())
         elif step[0] == "signal":
             os.kill(terminal.pid, getattr(signal, step[1]))

@@ -15,7 +15,7 @@ Lexer.__index = Lexer
 
 -- `new(text)` returns a lexer. A first line that begins with `#` is skipped, as Lua does.
 function M.new(text)
-  local lexer = setmetatable({ text = text, position = 1, line = 1 }, Lexer)
+  local lexer = setmetatable({ text = text, position = 1, line = 1, line_break = 0 }, Lexer)
   if text:sub(1, 3) == "\xEF\xBB\xBF" then lexer.position = 4 end
   if text:sub(lexer.position, lexer.position) == "#" then
     lexer.position = text:find("[\r\n]", lexer.position) or #text + 1
@@ -24,15 +24,17 @@ function M.new(text)
 end
 
 -- Counts the line breaks in the text from the current position to `last`, and continues after it. Two different
--- characters of "\r\n" or "\n\r" are one line break.
+-- characters of "\r\n" or "\n\r" are one line break. The position of the next line break is kept, so that each byte is
+-- searched only once.
 function Lexer:pass(last)
-  local position = self.position
-  while true do
-    position = self.text:find("[\r\n]", position)
-    if not position or position > last then break end
-    local pair = self.text:sub(position, position + 1)
-    position = position + ((pair == "\r\n" or pair == "\n\r") and 2 or 1)
-    self.line = self.line + 1
+  while self.line_break <= last do
+    local position = self.line_break
+    if position >= self.position then
+      local pair = self.text:sub(position, position + 1)
+      position = position + ((pair == "\r\n" or pair == "\n\r") and 1 or 0)
+      self.line = self.line + 1
+    end
+    self.line_break = self.text:find("[\r\n]", position + 1) or math.huge
   end
   self.position = last + 1
 end

@@ -28,6 +28,9 @@ end
 -- The options of luacheck that list global variables.
 local LISTS <const> = { "globals", "read_globals", "new_globals", "new_read_globals" }
 
+-- The number of instructions that the file may execute.
+local MAX_INSTRUCTIONS <const> = 10000000
+
 -- The file is a Lua program that assigns options. It runs without the library, as in luacheck.
 local function read_luacheckrc(text, defined)
   -- `files["pattern"].globals = { … }` sets options for some files.
@@ -38,7 +41,9 @@ local function read_luacheckrc(text, defined)
   local settings = { files = files }
   local f, message = load(text, "=.luacheckrc", "t", settings)
   if not f then return message end
+  debug.sethook(function() error("it runs for too long", 0) end, "", MAX_INSTRUCTIONS)
   local ok, problem = pcall(f)
+  debug.sethook()
   if not ok then return tostring(problem) end
   local all = { settings }
   for _, one in next, files do all[#all + 1] = one end

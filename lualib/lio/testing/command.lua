@@ -33,10 +33,11 @@ for _, names in ipairs { FLAGS, WORDS } do
 end
 ALL["run-file"] = nil -- only for the command's own processes
 
-local function number(name, text, low, high)
+local function number(name, text, low, high, is_whole)
   local value = tonumber(text)
-  if not value or value < low or value > high then
-    wrong(("--%s: a number from %s to %s expected, got '%s'"):format(name, low, high, text))
+  if not value or value < low or value > high or is_whole and not math.tointeger(value) then
+    wrong(("--%s: %s from %s to %s expected, got '%s'"):format(name, is_whole and "an integer" or "a number", low, high,
+      text))
   end
   return value
 end
@@ -69,7 +70,7 @@ local function parse(...)
     end
     index = index + 1
   end
-  opts.jobs = math.floor(number("jobs", opts.jobs or "1", 1, 64))
+  opts.jobs = math.tointeger(number("jobs", opts.jobs or "1", 1, 64, true))
   opts.seconds = opts.seconds and number("seconds", opts.seconds, 0.001, 86400)
   return opts
 end
@@ -117,5 +118,9 @@ return function(...)
   local counts = run_all(list, opts, reporters)
   -- The summary is the last line.
   for _, reporter in ipairs(reporters) do reporter:finish(counts) end
+  if opts.filter and counts.passed + counts.failed + counts.skipped == 0 then
+    io.stderr:write(("lio test: the name of no test contains '%s'\n"):format(opts.filter))
+    os.exit(1, true)
+  end
   os.exit(counts.failed == 0, true)
 end

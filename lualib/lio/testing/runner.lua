@@ -138,9 +138,9 @@ end
 
 -- Groups -----------------------------------------------------------------------------------------------
 
--- `full_name(name)` returns a name with the names of its groups.
+-- `full_name(name)` returns a name with the names of its groups, without control characters.
 function M.full_name(name)
-  return group.name .. name
+  return ((group.name .. name):gsub("%c", "?"))
 end
 
 -- `is_selected(name)` returns whether the filter selects the test with this full name.

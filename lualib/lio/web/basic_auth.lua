@@ -97,7 +97,7 @@ return function(opts)
     if not name then return ask(req, realm) end
     local user, message = check(name, password, req)
     if user == nil and message then
-      io.stderr:write("lio: web.basic_auth: ", tostring(message), "\n")
+      io.stderr:write("lio: web.basic_auth: ", (tostring(message):gsub("[%c\127]", "?")), "\n")
       return error_page.for_status(req, 503, { ["Retry-After"] = "1" })
     end
     if not user then return ask(req, realm) end

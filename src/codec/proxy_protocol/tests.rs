@@ -32,6 +32,7 @@ fn version_1_tells_the_address_of_the_client() {
         ("PROXY TCP4 192.0.2.1 198.51.100.2 4711 80\r\n", "192.0.2.1:4711"),
         ("PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n", "255.255.255.255:65535"),
         ("PROXY TCP6 2001:db8::1 ::1 0 80\r\n", "[2001:db8::1]:0"),
+        ("PROXY TCP6 ::ffff:192.0.2.1 ::1 4711 80\r\n", "192.0.2.1:4711"),
         (
             "PROXY TCP6 ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff 65535 65535\r\n",
             "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535",

@@ -106,6 +106,12 @@ fn constraint_end(text: &str) -> Option<usize> {
 
 fn parse_literal(rest: &str) -> Result<Parsed<'_>, String> {
     let (text, behind) = rest.split_once('/').map_or((rest, None), |(text, behind)| (text, Some(behind)));
+    if let Some(found) = text.chars().find(|c| matches!(c, '?' | '#')) {
+        return Err(format!(
+            "has '{found}', which is not part of a path (write '%{:02X}' for the character)",
+            found as u32
+        ));
+    }
     let mut normal = Vec::new();
     uri::normalize_path(text.as_bytes(), &mut normal).map_err(|_| format!("has a malformed escape in '{text}'"))?;
     Ok(Parsed {

@@ -170,6 +170,8 @@ fn malformed_patterns_are_refused_with_a_message() {
         ("/:a<>", "empty constraint"),
         ("/:a.json", "'.' in the parameter name"),
         ("/%zz", "malformed escape"),
+        ("/a?b", "has '?', which is not part of a path (write '%3F'"),
+        ("/a/#b", "has '#', which is not part of a path (write '%23'"),
         (&long, "more than 16"),
     ] {
         let message = Router::default().add(b"GET", pattern).unwrap_err();
