@@ -63,6 +63,7 @@ const THREADS: &[(&str, &str)] = &[
     ("src/lua/interrupt.rs", "the VM that runs on this thread"),
     ("src/ltask/progress.rs", "the slice that runs on this thread"),
     ("src/ltask/scheduler.rs", "the worker that this thread is"),
+    ("src/modules/template/large_stack.rs", "whether a panic on this thread is reported"),
     ("src/event/pause.rs", "a function pointer"),
 ];
 
