@@ -1,9 +1,9 @@
 -- Measures many connections that many services hold: a gate accepts them and transfers each to one of the services,
 -- which echo 64 bytes. Compared with one service that owns a loop and holds all connections.
 --   lio bench/net_services.lua [services=1000] [connections=10000] [seconds=3] [rounds=3]
--- LIO names the executable to measure. Each way has its own server process, and one client process drives both in
+-- LIO names the executable to measure. Each way has its own server process and its own client process; the clients take
 -- turns. During a turn, 64 round trips are under way at a time, each on the next connection. The CPU time includes all
--- threads of the server. Needs a limit of descriptors (`ulimit -n`) of about connections + 4 * services.
+-- threads of the server. Needs a limit of descriptors (`ulimit -n`) of about connections + 2 * services.
 
 local SIZE <const> = 64
 local IN_FLIGHT <const> = 64
@@ -65,12 +65,12 @@ local function serve_with_services(count)
   while true do loop.sleep(3600) end
 end
 
--- The client: opens the connections to both servers, and then drives the server whose number it reads.
-local function drive(count, seconds, ...)
+-- The client: opens the connections, and then drives the server for a turn for each line that it reads.
+local function drive(count, seconds, port)
   local loop, net = require "lio.loop", require "lio.net"
   local data <const> = ("x"):rep(SIZE)
 
-  local function open(port)
+  local function open()
     local list, started = {}, 0
     for _ = 1, IN_FLIGHT do
       loop.fork(function()
@@ -110,23 +110,18 @@ local function drive(count, seconds, ...)
     report(n, latencies[n // 2] * 1e6, latencies[n * 99 // 100] * 1e6, latencies[n] * 1e6)
   end
 
-  local ports = { ... }
   loop.run(function()
-    local lists = {}
-    for i, port in ipairs(ports) do
-      lists[i] = open(tonumber(port))
-      report("open")
-      io.read "l"
-    end
-    for line in io.lines() do round(lists[tonumber(line)]) end
+    local list = open()
+    report("open")
+    for _ in io.lines() do round(list) end
   end)
 end
 
 if role == "alone" then return serve_alone() end
 if role == "services" then return serve_with_services(tonumber((select(2, ...)))) end
 if role == "client" then
-  local _, count, seconds = ...
-  return drive(tonumber(count), tonumber(seconds), select(4, ...))
+  local _, count, seconds, port = ...
+  return drive(tonumber(count), tonumber(seconds), tonumber(port))
 end
 
 package.path = arg[0]:match("^(.*/)") .. "?.lua;" .. package.path
@@ -151,18 +146,17 @@ for way, words in ipairs { "alone", "services " .. options.services } do
   memory[2] = measure.resident(pid)
   servers[way] = { pid = pid, port = port, memory = memory, rate = {}, cpu = {}, p50 = {}, p99 = {}, max = {} }
 end
-local client = measure.start(("%s %s client %d %s %s %s"):format(measure.lio, script, options.connections,
-  options.seconds, servers[1].port, servers[2].port), limit)
-for way, server in ipairs(servers) do
-  assert(client:read() == "open")
+for _, server in ipairs(servers) do
+  server.client = measure.start(("%s %s client %d %s %s"):format(measure.lio, script, options.connections,
+    options.seconds, server.port), limit)
+  assert(server.client:read() == "open")
   server.memory[3] = measure.resident(server.pid)
-  client:write(way)
 end
 for _ = 1, options.rounds do
-  for way, server in ipairs(servers) do
+  for _, server in ipairs(servers) do
     local user, system = measure.cpu(server.pid)
-    client:write(way)
-    local count, p50, p99, max = client:read():match "(%S+)\t(%S+)\t(%S+)\t(%S+)"
+    server.client:write "turn"
+    local count, p50, p99, max = server.client:read():match "(%S+)\t(%S+)\t(%S+)\t(%S+)"
     local user_after, system_after = measure.cpu(server.pid)
     table.insert(server.rate, count / options.seconds)
     table.insert(server.cpu, (user_after + system_after - user - system) / count * 1e6)
@@ -181,5 +175,7 @@ for way, server in ipairs(servers) do
     memory[2] / 1024, memory[3] / 1024, (memory[3] - memory[2]) / options.connections, median(server.rate),
     median(server.cpu), median(server.p50), median(server.p99), median(server.max)))
 end
-measure.stop(client.pid)
-for _, server in ipairs(servers) do measure.stop(server.pid) end
+for _, server in ipairs(servers) do
+  measure.stop(server.client.pid)
+  measure.stop(server.pid)
+end
