@@ -243,41 +243,53 @@ end
 -- `resolve(host)`: returns the list of the addresses of a host; raises if there is none.
 function M.resolve(host)
   local list, message = net.resolve(host)
-  if not list then misuse.raise("resolve: " .. message) end
+  if not list then misuse.raise(message) end
   return list
 end
 
 -- Datagrams ----------------------------------------------------------------------------------
 
+-- Opens a datagram socket for `call`, whose argument `index` is the host. Raises if that fails.
+local function open_udp(call, index, host, port, f)
+  local s, message = datagrams.open(call, index, host, port, f)
+  if not s then misuse.raise(message) end
+  s.is_started = true
+  return s
+end
+
 -- `udp(f[, host[, port]])`: opens a datagram socket. `f(data, address)` runs as a task for each datagram. Returns the
 -- id; raises if that fails.
 function M.udp(f, host, port)
-  local s, message = datagrams.open("udp", host, port, f)
-  if not s then misuse.raise("udp: " .. message) end
-  s.is_started = true
-  return s.id
+  misuse.check_function("udp", 1, f)
+  return open_udp("udp", 2, host, port, f).id
 end
 
 -- `udp_listen(host, port, f)`: the same as `udp(f, host, port)`.
 function M.udp_listen(host, port, f)
-  return M.udp(f, host, port)
+  misuse.check_function("udp_listen", 3, f)
+  return open_udp("udp_listen", 1, host, port, f).id
 end
 
 -- `udp_connect(id, host, port[, f])`: sets the peer of a datagram socket, to which `write` sends. Raises if the host is
--- not found.
+-- not found, or has no address of the socket's family (IPv4 or IPv6).
 function M.udp_connect(id, host, port, f)
   local s = find("udp_connect", id)
   if not s.send_to then misuse.bad("udp_connect", 1, "a datagram socket expected") end
-  if f then s.on_datagram = f end
-  local ok, message = datagrams.connect(s, host, port)
-  if not ok then misuse.raise("udp_connect: " .. message) end
+  if f ~= nil then misuse.check_function("udp_connect", 4, f) end
+  local ok, message = datagrams.connect("udp_connect", 2, s, host, port)
+  if not ok then misuse.raise(message) end
+  s.on_datagram = f or s.on_datagram
 end
 
--- `udp_dial(host, port, f)`: opens a datagram socket with a peer. Returns the id.
+-- `udp_dial(host, port, f)`: opens a datagram socket with a peer, of the family of the peer's address. Returns the id;
+-- raises if that fails.
 function M.udp_dial(host, port, f)
-  local id = M.udp(f)
-  M.udp_connect(id, host, port)
-  return id
+  misuse.check_function("udp_dial", 3, f)
+  local ip, message = datagrams.resolve("udp_dial", 1, host, port)
+  if not ip then misuse.raise(message) end
+  local s = open_udp("udp_dial", 1, datagrams.any(ip), 0, f)
+  datagrams.set_peer(s, ip, port)
+  return s.id
 end
 
 -- `sendto(id, address, data)`: sends a datagram to an address that a function of `udp` has got. Returns whether there

@@ -156,7 +156,8 @@ end
 -- `udp(host, port)`: opens a datagram socket. Returns its id; or nil and a message.
 function M.udp(host, port)
   local s, problem
-  s, problem = datagrams.open("udp", host, port, function(data, from) deliver(UDP, s.id, #data, data, from) end)
+  local function report(data, from) deliver(UDP, s.id, #data, data, from) end
+  s, problem = datagrams.open("udp", 1, host, port, report)
   if not s then return nil, problem end
   s.is_started = true
   return s.id
@@ -164,7 +165,9 @@ end
 
 -- `udp_connect(id, host, port)`: sets the peer of a datagram socket. Returns true; or nil and a message.
 function M.udp_connect(of, host, port)
-  return datagrams.connect(pool.find("udp_connect", of), host, port)
+  local s = pool.find("udp_connect", of)
+  if not s.send_to then misuse.bad("udp_connect", 1, "a datagram socket expected") end
+  return datagrams.connect("udp_connect", 2, s, host, port)
 end
 
 -- `udp_send(id, address, data)`: sends a datagram. Returns whether there is such a socket.
