@@ -132,7 +132,7 @@ end
 
 -- `send(id, data[, size])`, `lsend(id, data[, size])`: write to a socket of any service, without waiting. Return
 -- whether there is such a socket.
-M.send, M.lsend = pool.write, pool.lwrite
+M.send, M.lsend = pool.writer "send", pool.writer("lsend", true)
 
 -- `close(id)`: closes a socket of any service, after the bytes that were written are sent.
 function M.close(of)

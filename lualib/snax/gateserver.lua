@@ -5,7 +5,7 @@ local netpack = require "skynet.netpack"
 local skynet = require "skynet"
 local socketdriver = require "skynet.socketdriver"
 
-local spawn <const> = require "lio.task".spawn
+local shown <const>, spawn <const> = require "lio.misuse".shown, require "lio.task".spawn
 
 local M = {}
 
@@ -84,6 +84,7 @@ local CMD = {}
 
 -- Opens the listener. Returns the result of the handler `open`.
 function CMD.open(source, conf)
+  if type(conf) ~= "table" then error("open: a table of options expected, got " .. shown(conf), 0) end
   if listening then error("open: the gate is open", 0) end
   local address, port = conf.address or "0.0.0.0", conf.port
   if not port then error("open: the port is missing", 0) end

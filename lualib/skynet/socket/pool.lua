@@ -51,6 +51,13 @@ function M.find(call, id)
     :format(call, id))
 end
 
+-- `find_stream(call, id)`: like `find`, for a connection.
+function M.find_stream(call, id)
+  local s = M.find(call, id)
+  if not s.is_stream then misuse.bad(call, 1, ("a connection expected, not %s"):format(s.kind)) end
+  return s
+end
+
 -- Warnings -----------------------------------------------------------------------------------
 
 local function warn(s, kibibytes)
@@ -137,9 +144,22 @@ local function obey_id(id)
   if s then obey(s) end
 end
 
-local function to_bytes(call, data, size)
+-- Joins the strings of a list.
+local function join(call, list)
+  local ok, bytes = pcall(table.concat, list)
+  if ok then return bytes end
+  for i, item in ipairs(list) do
+    if type(item) ~= "string" and type(item) ~= "number" then
+      misuse.bad(call, 2, ("a list of strings expected, item %d is %s"):format(i, misuse.shown(item)))
+    end
+  end
+  misuse.bad(call, 2, misuse.without_position(bytes))
+end
+
+local function to_bytes(call, id, data, size)
+  check_id(call, id)
   local kind = type(data)
-  if kind == "table" then return table.concat(data) end
+  if kind == "table" then return join(call, data) end
   if kind == "number" then return tostring(data) end
   if kind ~= "userdata" then misuse.argument(call, 2, "string", data) end
   return require "skynet.packed_message".take_string(data, size)
@@ -153,21 +173,19 @@ local function send_datagram(id, data)
   return true
 end
 
--- `write(id, data[, size])`: writes a string, a list of strings, or a packed message with its size, to a socket of any
--- service. Does not wait. Returns whether there is such a socket.
-function M.write(id, data, size)
-  if type(data) ~= "string" then data = to_bytes("write", data, size) end
-  local ok, has_commands = native_write(id, data)
-  if has_commands then obey_id(id) end
-  return ok or send_datagram(id, data)
-end
-
--- `lwrite(id, data[, size])`: like `write`, but the data is sent when no other data is queued.
-function M.lwrite(id, data, size)
-  if type(data) ~= "string" then data = to_bytes("lwrite", data, size) end
-  local ok, has_commands = native_write(id, data, true)
-  if has_commands then obey_id(id) end
-  return ok or send_datagram(id, data)
+-- `writer(call[, is_low])`: returns the function `call(id, data[, size])`, which writes a string, a list of strings, or
+-- a packed message with its size, to a socket of any service. It does not wait, and returns whether there is such a
+-- socket. If `is_low` is true, the data is sent when no other data is queued.
+function M.writer(call, is_low)
+  return function(id, data, size)
+    if type(data) ~= "string" then data = to_bytes(call, id, data, size) end
+    local ok, has_commands = native_write(id, data, is_low)
+    if has_commands then obey_id(id) end
+    if ok then return true end
+    -- Nil: the id is not a number of a socket.
+    if ok == nil then check_id(call, id) end
+    return send_datagram(id, data)
+  end
 end
 
 -- Adding, closing ----------------------------------------------------------------------------
@@ -185,7 +203,7 @@ end
 -- fields of the socket. Returns the socket.
 function M.add(kind, name, c, s)
   s.holder = native.hold(self, kind, name)
-  s.id, s.c, s.name = s.holder:number(), c, name
+  s.id, s.c, s.kind, s.name = s.holder:number(), c, kind, name
   sockets[s.id] = s
   if s.is_stream then open_writer(s) else s.holder["end"](s.holder) end
   return s
