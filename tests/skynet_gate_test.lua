@@ -112,6 +112,37 @@ test("the gate reports the events of a connection that it accepts to its watchdo
   out = { "open\ttrue", "data\tone", "data\ttwo", "data\t", "data\tthree", "data\tfour", "data\tfive", "close" },
 })
 
+-- Regression: the connection was closed, so the answer was lost.
+test("a connection of a gate whose client has ended its half stays open for writing, until kick", {
+  services = {
+    dog = [[
+      local gate
+      skynet.start(function()
+        skynet.dispatch("lua", function(_, _, name, event, fd)
+          if name == "open" then
+            gate = skynet.newservice "gate"
+            return skynet.retpack(skynet.call(gate, "lua", "open", event))
+          end
+          if event == "open" then skynet.call(gate, "lua", "accept", fd) end
+          if event == "close" then
+            say("close", socket.write(fd, "answer"))
+            skynet.call(gate, "lua", "kick", fd)
+          end
+        end)
+      end)
+    ]],
+  },
+  main = [[
+    local dog = skynet.newservice "dog"
+    local _, port = skynet.call(dog, "lua", "open", { address = "127.0.0.1", port = 0 })
+    local c = require "lio.net".connect("127.0.0.1", port)
+    c:send "\0\3end"
+    c:shutdown "w"
+    say(c:recv "all")
+  ]],
+  out = { "close\ttrue", "answer" },
+})
+
 test("kick closes a connection", {
   services = { watchdog = "local mode " .. watchdog },
   main = [[

@@ -60,6 +60,7 @@ test("writes and callbacks", {
   { "driver.send(nil, 'x')", 1, "send", "socket expected, got nil" },
   { "driver.send(c)", 2, "send", "string expected, got nil" },
   { "driver.lsend(c, f)", 2, "lsend", "string expected, got function" },
+  { "driver.pause()", 1, "pause", "socket expected, got nil" },
   { "socket.warning(c, 5)", 2, "warning", "function expected, got number" },
   { "socket.onclose(c)", 2, "onclose", "function expected, got nil" },
 })

@@ -417,6 +417,68 @@ test("after a failed send, what has arrived can be read, and then the connection
   out = { "true\tfalse\ttrue", "line", "false\trest" },
 })
 
+-- Regression: the end of the peer closed the connection, so an answer that was written later was lost.
+test("after the event close, the connection stays open for writing until it is closed", {
+  main = driven .. [[
+    local fd, c = accept(driver.start)
+    c:shutdown "w"
+    await "close"
+    say(driver.send(fd, "answer"))
+    driver.close(fd)
+    say(c:recv "all")
+    say(driver.send(fd, "x"), #socket.netstat())
+  ]],
+  out = { "close\t", "true", "answer", "false\t1" },
+})
+
+test("a write that fails after the event close closes the connection without a further event", {
+  main = driven .. [[
+    local a, b = require "lio.socket".pair()
+    local fd = driver.bind(a:detach())
+    b:close()
+    await "close"
+    while driver.send(fd, "x") do skynet.yield() end
+    skynet.yield()
+    say(#socket.netstat())
+  ]],
+  out = { "close\t", "0" },
+})
+
+test("pause stops the reading of socketdriver until start", {
+  main = driven .. [[
+    local fd, c = accept(driver.start)
+    driver.pause(fd)
+    c:send "1"
+    await "data"
+    c:send "2"
+    c:shutdown "w"
+    for _ = 1, 100 do skynet.yield() end
+    say "paused"
+    driver.start(fd)
+    await "data"
+    await "close"
+  ]],
+  out = { "data\t1", "paused", "data\t2", "close\t" },
+})
+
+test("a paused connection closes, and moves to another service", {
+  services = { agent = agent },
+  main = driven .. [[
+    local fd, c = accept(driver.start)
+    driver.pause(fd)
+    c:send "1"
+    await "data"
+    c:send "line\n"
+    local other = skynet.newservice "agent"
+    say(skynet.call(other, "lua", "start", fd) == fd, skynet.call(other, "lua", "line", fd))
+    local second = accept(driver.start)
+    driver.pause(second)
+    driver.close(second)
+    await "close"
+  ]],
+  out = { "data\t1", "true\tline", "close\t" },
+})
+
 -- Datagrams ------------------------------------------------------------------------------------------
 
 -- One line of source: `port_of(id)` returns the port of a socket.

@@ -492,7 +492,11 @@ test("socketdriver passes events to the protocol of the program", {
       say("data", id == ids[1], size, data)
       driver.send(id, data:upper())
     end
-    function EVENT.close(id) say("close", id == ids[1]) skynet.wakeup "closed" end
+    function EVENT.close(id)
+      say("close", id == ids[1])
+      driver.close(id)
+      skynet.wakeup "closed"
+    end
     skynet.register_protocol {
       name = "socket", id = skynet.PTYPE_SOCKET, unpack = driver.unpack,
       dispatch = function(_, _, kind, ...) EVENT[names[kind] ](...) end,

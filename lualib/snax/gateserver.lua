@@ -62,7 +62,9 @@ function EVENT.close(fd)
   end
   client_number = client_number - 1
   if connection[fd] then connection[fd] = false end
-  if handler.disconnect then handler.disconnect(fd) end
+  -- The socket stays open for writing until `closeclient`, which only a program with this handler can call in time.
+  if not handler.disconnect then return M.closeclient(fd) end
+  handler.disconnect(fd)
 end
 
 function EVENT.error(fd, problem)

@@ -67,19 +67,24 @@ end
 
 -- Waiting for the state of a socket ----------------------------------------------------------
 
--- Waits until the socket has sent its queued bytes, is closed, or an attempt to move it has ended.
-local function wait_for_change(s)
+-- `wait_for_change(s)`: waits until the socket has sent its queued bytes, is closed, or an attempt to move it has
+-- ended, or until another task calls `report_change`.
+function M.wait_for_change(s)
   local token <const> = {}
   s.waiters = s.waiters or {}
   table.insert(s.waiters, token)
   ltask.wait(token)
 end
 
-local function report_change(s)
+local wait_for_change <const> = M.wait_for_change
+
+-- `report_change(s)`: wakes the tasks in `wait_for_change`.
+function M.report_change(s)
   local waiters <const> = s.waiters or {}
   s.waiters = nil
   for _, token in ipairs(waiters) do ltask.wakeup(token) end
 end
+local report_change <const> = M.report_change
 
 -- `has_stayed(s, code, partial)`: called when a wait of `lio.net` has ended with this code. `partial`: the bytes that
 -- the wait has returned. Returns whether the wait must be repeated, because another service has tried to take over the
