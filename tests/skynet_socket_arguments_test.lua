@@ -33,7 +33,7 @@ local function test(name, cases)
   kit.test(name, { seconds = 30, main = table.concat(main), out = function(out) t.eq(kit.lines(out), wanted) end })
 end
 
-test("reads refuse sockets that are no connections, and invalid sizes and separators", {
+test("reads refuse listeners, datagram sockets, and invalid sizes and separators", {
   { "socket.read(l)", 1, "read", "a connection expected, not LISTEN" },
   { "socket.read(u, 1)", 1, "read", "a connection expected, not UDP" },
   { "socket.readline(u)", 1, "readline", "a connection expected, not UDP" },
