@@ -96,6 +96,8 @@ test("datagram sockets", {
 })
 
 test("netpack, httpc, httpd, url and socketchannel", {
+  { "netpack.pack()", 1, "pack", "string expected, got nil" },
+  { "netpack.pack(('x'):rep(65536))", 1, "pack", "the message has 65536 bytes; at most 65535 are possible" },
   { "netpack.pop(5)", 1, "pop", "queue expected, got number" },
   { "netpack.clear(5)", 1, "clear", "queue expected, got number" },
   { "netpack.filter(5, 'x')", 1, "filter", "queue expected, got number" },
@@ -104,6 +106,10 @@ test("netpack, httpc, httpd, url and socketchannel", {
   { "httpc.get('h:99999', '/')", 1, "get", "a port from 0 to 65535 expected, got 99999" },
   { "httpc.post('127.0.0.1:1', '/')", 3, "post", "table expected, got nil" },
   { "httpc.request(5, '127.0.0.1:1', '/')", 1, "request", "string expected, got number" },
+  { "require 'http.sockethelper'.connect('127.0.0.1', 1, 'x')", 3, "connect", "number expected, got string" },
+  { "error(select(2, httpd.read_request()), 0)", 1, "read_request", "function expected, got nil" },
+  { "error(select(2, httpd.write_response(f, 200, 'x', { 'b' })))",
+    text = "the name of a field must be a string, not a number" },
   { "error(select(2, httpd.write_response(f)), 0)", 2, "write_response", "status expected, got nil" },
   { "channel { host = 'x' }", 1, "channel", "option 'port' is missing" },
   { "channel { host = 'x:1', backup = { 5 } }", 1, "channel",

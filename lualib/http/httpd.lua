@@ -23,6 +23,7 @@ local REASONS <const> = {
 }
 
 local function read_request(read, limit)
+  misuse.check_function("read_request", 1, read)
   local input = internal.input(read)
   local lines = input:head()
   if not lines then return 413 end

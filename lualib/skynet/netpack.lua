@@ -8,8 +8,10 @@ local frames = require "skynet.frames"
 local misuse = require "lio.misuse"
 local socketdriver = require "skynet.socketdriver"
 
--- The error about a message that is too long has the name of this local.
-local pack <const>, read_event <const> = frames.frame, socketdriver.unpack
+local frame <const>, read_event <const> = frames.frame, socketdriver.unpack
+
+-- The size of the largest message.
+local LARGEST <const> = 65535
 
 local M = {}
 
@@ -66,7 +68,12 @@ end
 -- has more than 65,535 bytes.
 function M.pack(message, size)
   if type(message) == "userdata" then message = require "skynet.packed_message".take_string(message, size) end
-  local bytes = pack(message)
+  if type(message) == "number" then message = tostring(message) end
+  misuse.check("pack", 1, message, "string")
+  if #message > LARGEST then
+    misuse.bad("pack", 1, ("the message has %d bytes; at most %d are possible"):format(#message, LARGEST))
+  end
+  local bytes = frame(message)
   return bytes, #bytes
 end
 
