@@ -257,7 +257,7 @@ local function in_services()
       for name in ("snax.gateserver snax.msgserver http.httpd http.httpc http.url http.sockethelper"):gmatch "%S+" do
         show_all(name, require(name))
       end
-      local channel = require("skynet.socketchannel").channel { host = "unused" }
+      local channel = require("skynet.socketchannel").channel { host = "unused", port = 1 }
       show_all("skynet.Channel", getmetatable(channel).__index)
     ]],
   }

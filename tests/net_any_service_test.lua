@@ -394,6 +394,17 @@ service("a service with its own event descriptor uses the calls beside its own l
 ]], { "own", "loop.run: this service has an event descriptor of its own (ltask.eventinit), so it cannot own the loop "
   .. "of lio.loop; use net.new with the service's selector" })
 
+-- Regression: the error said that the service has called `ltask.eventinit`.
+service("if a service cannot own a loop, the error says why", [[
+  local owner = ltask.spawn_service { name = "owner", source = head .. [==[
+    function ltask.eventinit() error("eventfd: Too many open files (os error 24)", 0) end
+    local S = {}
+    function S.run() return select(2, pcall(loop.run, print)) end
+    return S
+  ]==] }
+  say((ltask.call(owner, "run"):gsub("^.-: ", "", 1)))
+]], { "loop.run: eventfd: Too many open files (os error 24)" })
+
 service("app:listen and app:run serve in ordinary services, with handlers that call other services", [[
   local function server(how)
     return ltask.spawn_service { name = "web", source = [==[

@@ -112,6 +112,124 @@ test("the gate reports the events of a connection that it accepts to its watchdo
   out = { "open\ttrue", "data\tone", "data\ttwo", "data\t", "data\tthree", "data\tfour", "data\tfive", "close" },
 })
 
+-- Regression: the connection was closed, so the answer was lost.
+test("a connection of a gate whose client has ended its half stays open for writing, until kick", {
+  services = {
+    dog = [[
+      local gate
+      skynet.start(function()
+        skynet.dispatch("lua", function(_, _, name, event, fd)
+          if name == "open" then
+            gate = skynet.newservice "gate"
+            return skynet.retpack(skynet.call(gate, "lua", "open", event))
+          end
+          if event == "open" then skynet.call(gate, "lua", "accept", fd) end
+          if event == "close" then
+            say("close", socket.write(fd, "answer"))
+            skynet.call(gate, "lua", "kick", fd)
+          end
+        end)
+      end)
+    ]],
+  },
+  main = [[
+    local dog = skynet.newservice "dog"
+    local _, port = skynet.call(dog, "lua", "open", { address = "127.0.0.1", port = 0 })
+    local c = require "lio.net".connect("127.0.0.1", port)
+    c:send "\0\3end"
+    c:shutdown "w"
+    say(c:recv "all")
+  ]],
+  out = { "close\ttrue", "answer" },
+})
+
+-- In skynet, mailboxes are unbounded. The agent below receives nothing until `flag` is closed.
+test("an agent with a full mailbox gets all messages, in their order, and the client has to wait", {
+  config = { core = { queue = 64 } },
+  services = {
+    slow_agent = [[
+      local count, bad = 0, 0
+      skynet.register_protocol {
+        name = "client", id = skynet.PTYPE_CLIENT, unpack = skynet.tostring,
+        dispatch = function(_, _, text)
+          skynet.ignoreret()
+          if tonumber(text:sub(1, 5)) ~= count then bad = bad + 1 end
+          count = count + 1
+          if count == 600 then skynet.wakeup "all" end
+        end,
+      }
+      function CMD.start(gate, fd, flag)
+        skynet.call(gate, "lua", "forward", fd)
+        skynet.fork(function()
+          local is_open
+          repeat
+            is_open = false
+            for _, one in ipairs(socket.netstat()) do is_open = is_open or one.id == flag end
+          until not is_open
+        end)
+      end
+      function CMD.result()
+        if count < 600 then skynet.wait "all" end
+        return count, bad
+      end
+      serve()
+    ]],
+    dog = [[
+      local gate, flag, agent
+      skynet.start(function()
+        skynet.dispatch("lua", function(_, _, name, event, fd)
+          if name == "open" then
+            gate, flag = skynet.newservice "gate", fd
+            return skynet.retpack(skynet.call(gate, "lua", "open", event))
+          end
+          if name == "agent" then return skynet.retpack(agent) end
+          if event ~= "open" then return end
+          local new = skynet.newservice "slow_agent"
+          skynet.call(new, "lua", "start", gate, fd, flag)
+          agent = new
+        end)
+      end)
+    ]],
+  },
+  main = [[
+    local _, workers = ...
+    local flag = socket.listen("127.0.0.1", 0)
+    local dog = skynet.newservice "dog"
+    local _, port = skynet.call(dog, "lua", "open", { address = "127.0.0.1", port = 0 }, flag)
+    local id = socket.open("127.0.0.1", port)
+    local list = {}
+    for i = 0, 599 do list[#list + 1] = (netpack.pack(("%05d"):format(i) .. ("x"):rep(60000))) end
+    socket.warning(id, function() end)
+    socket.write(id, table.concat(list))
+    local agent
+    repeat
+      skynet.yield()
+      agent = skynet.call(dog, "lua", "agent")
+    until agent
+    local function queued()
+      for _, one in ipairs(socket.netstat()) do if one.id == id then return one.wbuffer end end
+    end
+    -- While the gate reads, the queue becomes shorter.
+    local unchanged, last = 0, queued()
+    repeat
+      skynet.sleep(20)
+      unchanged = queued() == last and unchanged + 1 or 0
+      last = queued()
+    until unchanged == 5 or last == 0
+    -- The agent occupies a worker.
+    say(workers == 1 or last > 0)
+    socket.shutdown(flag)
+    local ok, count, bad
+    repeat
+      skynet.yield()
+      ok, count, bad = pcall(skynet.call, agent, "lua", "result")
+    until ok
+    say(count, bad)
+  ]],
+  err = false,
+  out = { "true", "600\t0" },
+})
+
 test("kick closes a connection", {
   services = { watchdog = "local mode " .. watchdog },
   main = [[

@@ -413,4 +413,25 @@ kit.test("init takes a function, memlimit a number", {
   },
 })
 
+-- Regression: the error advised to use a service.
+kit.test("a wait in a '__close' of a service that is killed raises, and says why", {
+  services = {
+    victim = [[
+      skynet.start(function()
+        skynet.fork(function()
+          local meta = { __close = function() say((select(2, pcall(skynet.sleep, 1)):match "cannot wait.*")) end }
+          local _ <close> = setmetatable({}, meta)
+          skynet.wait()
+        end)
+      end)
+    ]],
+  },
+  main = [[
+    local victim = skynet.newservice "victim"
+    skynet.yield()
+    skynet.kill(victim)
+  ]],
+  out = { "cannot wait here: the service is ending" },
+})
+
 t.finish()

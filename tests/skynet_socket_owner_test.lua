@@ -417,4 +417,134 @@ test("after a failed send, what has arrived can be read, and then the connection
   out = { "true\tfalse\ttrue", "line", "false\trest" },
 })
 
+-- Regression: the end of the peer closed the connection, so an answer that was written later was lost.
+test("after the event close, the connection stays open for writing until it is closed", {
+  main = driven .. [[
+    local fd, c = accept(driver.start)
+    c:shutdown "w"
+    await "close"
+    say(driver.send(fd, "answer"))
+    driver.close(fd)
+    say(c:recv "all")
+    say(driver.send(fd, "x"), #socket.netstat())
+  ]],
+  out = { "close\t", "true", "answer", "false\t1" },
+})
+
+test("a write that fails after the event close closes the connection without a further event", {
+  main = driven .. [[
+    local a, b = require "lio.socket".pair()
+    local fd = driver.bind(a:detach())
+    b:close()
+    await "close"
+    while driver.send(fd, "x") do skynet.yield() end
+    skynet.yield()
+    say(#socket.netstat())
+  ]],
+  out = { "close\t", "0" },
+})
+
+test("pause stops the reading of socketdriver until start", {
+  main = driven .. [[
+    local fd, c = accept(driver.start)
+    driver.pause(fd)
+    c:send "1"
+    await "data"
+    c:send "2"
+    c:shutdown "w"
+    for _ = 1, 100 do skynet.yield() end
+    say "paused"
+    driver.start(fd)
+    await "data"
+    await "close"
+  ]],
+  out = { "data\t1", "paused", "data\t2", "close\t" },
+})
+
+test("a paused connection closes, and moves to another service", {
+  services = { agent = agent },
+  main = driven .. [[
+    local fd, c = accept(driver.start)
+    driver.pause(fd)
+    c:send "1"
+    await "data"
+    c:send "line\n"
+    local other = skynet.newservice "agent"
+    say(skynet.call(other, "lua", "start", fd) == fd, skynet.call(other, "lua", "line", fd))
+    local second = accept(driver.start)
+    driver.pause(second)
+    driver.close(second)
+    await "close"
+  ]],
+  out = { "data\t1", "true\tline", "close\t" },
+})
+
+-- Datagrams ------------------------------------------------------------------------------------------
+
+-- One line of source: `port_of(id)` returns the port of a socket.
+local ports <const> = ([[
+  local function port_of(id)
+    for _, one in ipairs(socket.netstat()) do
+      if one.id == id then return tonumber(one.name:match ':(%d+)$') end
+    end
+  end ]]):gsub("\n", " ")
+
+-- Regression: the datagrams were sent from a socket for IPv4, which failed without a message.
+test("udp_dial opens a socket of the family of its peer", {
+  main = ports .. [[
+    for _, ip in ipairs { "::1", "127.0.0.1", "localhost" } do
+      local id = socket.udp(function(data)
+        say(data)
+        skynet.wakeup "received"
+      end, ip, 0)
+      assert(socket.write(socket.udp_dial(ip, port_of(id), function() end), "to " .. ip))
+      skynet.wait "received"
+    end
+    local ok, problem = pcall(socket.udp_connect, socket.udp(function() end), "::1", 9)
+    say(ok, problem:match "udp_connect: .*")
+  ]],
+  out = {
+    "to ::1", "to 127.0.0.1", "to localhost",
+    "false\tudp_connect: '::1' has no IPv4 address, which socket 7 needs",
+  },
+})
+
+-- Regression: each failure left a socket open.
+test("udp_dial that fails leaves no socket", {
+  main = [[
+    say((pcall(socket.udp_dial, "127.0.0.1", 70000, function() end)))
+    say((pcall(socket.udp_dial, "no.such.invalid", 9, function() end)))
+    say(#socket.netstat())
+  ]],
+  out = { "false", "false", "0" },
+})
+
+-- Regression: the error was dropped.
+test("the first failed send of a datagram socket is logged", {
+  main = [[
+    local id = socket.udp(function() end, "127.0.0.1", 0)
+    socket.udp_connect(id, "127.0.0.1", 9)
+    for _ = 1, 3 do socket.write(id, ("x"):rep(70000)) end
+  ]],
+  out = {},
+  err = "^[^\n]*socket 1: send to 127.0.0.1 port 9: [^\n]*Message too long %(os error 90%); further failures[^\n]*\n$",
+})
+
+-- Regression: the loop that receives repeated the call without a pause.
+test("a receive that fails always is repeated after a pause", {
+  main = [[
+    local calls = 0
+    local u = {}
+    function u.recvfrom() calls = calls + 1 return nil, "recvfrom: broken", "failed" end
+    function u.address() return "127.0.0.1", 9 end
+    function u.close() end
+    net.udp = function() return u end
+    local id = socket.udp(function() end)
+    say(calls)
+    socket.close(id)
+  ]],
+  out = { "1" },
+  err = "receive: recvfrom: broken",
+})
+
 kit.finish()

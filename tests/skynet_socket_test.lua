@@ -263,7 +263,8 @@ test("the use of a socket that is not started raises at the program's line", {
     t.ok(lines[1]:find("main%.lua:1: read: this service has no started socket 77"), lines[1])
     t.ok(lines[2]:find("main%.lua:2: bad argument #1 to 'readline' %(socket expected, got string%)"), lines[2])
     t.ok(lines[3]:find("main%.lua:3: bad argument #2 to 'write' %(string expected, got nil%)"), lines[3])
-    t.ok(lines[4]:find("main%.lua:4: bad argument #2 to 'open' %(a port from 0 to 65535 expected%)"), lines[4])
+    t.ok(lines[4]:find("main%.lua:4: bad argument #2 to 'open' %(a port from 0 to 65535 expected, got 70000.5%)"),
+      lines[4])
     t.ok(lines[5]:find("main%.lua:5: bad argument #1 to 'open' %('host:port' expected, got 'nowhere'%)"), lines[5])
   end,
 })
@@ -491,7 +492,11 @@ test("socketdriver passes events to the protocol of the program", {
       say("data", id == ids[1], size, data)
       driver.send(id, data:upper())
     end
-    function EVENT.close(id) say("close", id == ids[1]) skynet.wakeup "closed" end
+    function EVENT.close(id)
+      say("close", id == ids[1])
+      driver.close(id)
+      skynet.wakeup "closed"
+    end
     skynet.register_protocol {
       name = "socket", id = skynet.PTYPE_SOCKET, unpack = driver.unpack,
       dispatch = function(_, _, kind, ...) EVENT[names[kind] ](...) end,

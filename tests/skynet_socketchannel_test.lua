@@ -314,6 +314,21 @@ test("overload reports that much is waiting to be sent, and that it is sent", {
   out = { "true", "false" },
 })
 
+-- Regression: the log contained "connect to … failed: nil".
+test("close ends the tries to connect, without a further line in the log", {
+  main = ([[
+    local c = channel.channel { host = "127.0.0.1", port = PORT }
+    skynet.fork(function()
+      say(pcall(c.connect, c))
+      skynet.wakeup "ended"
+    end)
+    skynet.yield()
+    c:close()
+    skynet.wait "ended"
+  ]]):gsub("PORT", (skynet_kit.free_ports(1))),
+  out = { "false\t[Error: socket]" },
+})
+
 test("invalid options raise", {
   main = [[
     say(select(2, pcall(channel.channel, {})):match "bad.*")

@@ -6,6 +6,7 @@ local skynet = require "skynet"
 skynet.start(function()
   local gate = skynet.newservice "gate"
   skynet.dispatch("lua", function(_, _, _, event, fd)
+    if event == "close" then skynet.send(gate, "lua", "kick", fd) end
     if event ~= "open" then return end
     local agent = skynet.newservice "agent"
     skynet.call(agent, "lua", gate, fd)

@@ -20,8 +20,10 @@ local function split(call, index, address)
     misuse.bad(call, index, ("the protocol '%s' is not supported, only http"):format(protocol))
   end
   local authority = address:gsub("^%a+://", ""):gsub("/.*$", "")
-  local host, port = authority:match "^(.-):(%d+)$"
-  return host or authority, tonumber(port) or 80, authority
+  local host, digits = authority:match "^(.-):(%d+)$"
+  local port = digits and tonumber(digits) or 80
+  if port > 65535 then misuse.bad(call, index, "a port from 0 to 65535 expected, got " .. digits) end
+  return host or authority, port, authority
 end
 
 -- Raises unless a value can be a part of the request line. It is the argument `index` of the function `call`.
@@ -137,6 +139,7 @@ end
 -- `post(address, target, form[, received])`: sends the values of the table `form` as a web form. Returns the status and
 -- the body.
 function M.post(address, target, form, received)
+  misuse.check("post", 3, form, "table")
   local pairs_of_form = {}
   for name, value in pairs(form) do pairs_of_form[#pairs_of_form + 1] = escape(name) .. "=" .. escape(value) end
   table.sort(pairs_of_form)

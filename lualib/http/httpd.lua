@@ -2,6 +2,7 @@
 -- `lio.webserver` is the server of lio.
 
 local internal = require "http.internal"
+local misuse = require "lio.misuse"
 
 local M = {}
 
@@ -22,6 +23,7 @@ local REASONS <const> = {
 }
 
 local function read_request(read, limit)
+  misuse.check_function("read_request", 1, read)
   local input = internal.input(read)
   local lines = input:head()
   if not lines then return 413 end
@@ -56,6 +58,8 @@ local function write_chunks(write, next_piece)
 end
 
 local function write_response(write, code, body, header)
+  misuse.check_function("write_response", 1, write)
+  if math.type(code) ~= "integer" then misuse.argument("write_response", 2, "status", code) end
   local head = internal.head(("HTTP/1.1 %03d %s"):format(code, REASONS[code] or ""), header)
   if body == nil then
     write(head .. "\r\n")

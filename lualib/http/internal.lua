@@ -134,6 +134,7 @@ end
 
 -- `check_field(name, value)`: raises if a field could end the head early.
 function M.check_field(name, value)
+  if type(name) ~= "string" then error("the name of a field must be a string, not a " .. type(name), 0) end
   if name:find "[^!#$%%&'*+%-.^_`|~%w]" or name == "" then error(("invalid name of a field: %q"):format(name), 0) end
   if value:find "[\r\n%z]" then error(("the value of the field '%s' has a line break"):format(name), 0) end
 end

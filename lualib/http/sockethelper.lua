@@ -2,6 +2,7 @@
 -- that were written for skynet.
 
 local ltask = require "ltask"
+local misuse = require "lio.misuse"
 local socket = require "skynet.socket"
 local task = require "lio.task"
 
@@ -57,6 +58,7 @@ end
 -- the time has passed.
 function M.connect(host, port, timeout)
   if not timeout then return checked(socket.open(host, port)) end
+  misuse.check("connect", 3, timeout, "number")
   local token = {}
   task.spawn(connect_for, token, host, port)
   ltask.timeout(timeout, function() ltask.wakeup(token, false) end)

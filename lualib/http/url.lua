@@ -1,5 +1,7 @@
 -- `require "http.url"`: the parts of a request's target. Used by programs that were written for skynet.
 
+local misuse = require "lio.misuse"
+
 local M = {}
 
 local function decode(text)
@@ -8,6 +10,7 @@ end
 
 -- `parse(target)`: returns the path, with its escapes decoded, and the query after the "?", or nil if there is none.
 function M.parse(target)
+  misuse.check("parse", 1, target, "string")
   local path, mark, query = target:match "^([^?]*)(%??)(.*)$"
   return decode(path), mark ~= "" and query or nil
 end
@@ -15,6 +18,7 @@ end
 -- `parse_query(query)`: returns a table of the decoded values by name. If a name occurs several times, its value is the
 -- list of the values.
 function M.parse_query(query)
+  misuse.check("parse_query", 1, query, "string")
   local values = {}
   for encoded_name, encoded_value in query:gmatch "([^&=]*)=([^&]*)" do
     local name, value = decode((encoded_name:gsub("+", " "))), decode((encoded_value:gsub("+", " ")))

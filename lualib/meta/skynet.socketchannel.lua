@@ -21,7 +21,7 @@ local socketchannel = {}
 ---The options of a channel.
 ---@class skynet.ChannelOptions
 ---@field host string
----@field port? integer
+---@field port? integer needed unless `host` is `"host:port"`
 ---@field backup? table further addresses: hosts, or tables with `host` and `port`
 ---@field auth? fun(channel: skynet.Channel) runs after each connect, and may use the channel
 ---@field response? skynet.ReadSession makes it a channel with sessions

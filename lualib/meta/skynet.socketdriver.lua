@@ -8,7 +8,8 @@
 local socketdriver = {}
 
 ---The type of an event. 1: data. 2: a listener is open, with its port and address, or a connect has succeeded. 3: the
----connection is closed. 4: a connection was accepted, with its socket and its address. 5: an error, with a message.
+---connection is closed; if the peer has closed it, the socket stays open for writing until `close`, or until a write
+---fails. 4: a connection was accepted, with its socket and its address. 5: an error, with a message.
 ---6: a datagram. 7: the number of KiB that are waiting to be sent.
 ---@alias skynet.SocketEvent 1|2|3|4|5|6|7
 
@@ -31,9 +32,14 @@ local socketdriver = {}
 function socketdriver.unpack(data) end
 
 ---Starts reading from a connection, or accepting from a listener. A connection that another service has accepted moves
----to this service. A failure is an event.
+---to this service. A failure is an event. Ends a pause.
 ---@param id integer
 function socketdriver.start(id) end
+
+---Pauses reading from a connection of this service, until `start`. One event of data may still follow. The peer has to
+---wait when the buffers of the system are full.
+---@param id integer
+function socketdriver.pause(id) end
 
 ---Opens a listener. Raises if that fails.
 ---@param host string numeric address or host name; or `"host:port"`

@@ -11,7 +11,7 @@ local gateserver = {}
 ---@class snax.GateHandler
 ---@field connect fun(fd: integer, address: string) a client has connected; it is ignored until `openclient(fd)`
 ---@field message fun(fd: integer, message: string, size: integer) a message has arrived; the handler owns it
----@field disconnect? fun(fd: integer) the client has closed the connection
+---@field disconnect? fun(fd: integer) the client has closed its half; the connection is open until `closeclient`
 ---@field error? fun(fd: integer, problem: string) the connection has failed
 ---@field warning? fun(fd: integer, kibibytes: integer) that much is waiting to be sent; 0: all is sent
 ---@field open? fun(source: integer, conf: snax.GateConf): any, ... answers the command "open"

@@ -4,11 +4,15 @@
 local gateserver = require "snax.gateserver"
 local redirect <const> = require "skynet".redirect
 local skynet = require "skynet"
+local socketdriver = require "skynet.socketdriver"
 
 local send <const> = skynet.send
 
 local watchdog -- the address of the service that gets the events
-local connection = {} -- fd: { fd, ip, client, agent }
+local connection = {} -- fd: { fd, ip, client, agent, pending, is_paused }
+
+-- How many messages of a connection may wait for room in a mailbox before reading from the connection pauses.
+local PENDING_MAX <const> = 64
 
 skynet.register_protocol { name = "client", id = skynet.PTYPE_CLIENT }
 
@@ -19,15 +23,32 @@ function handler.open(source, conf)
   return conf.address, conf.port
 end
 
+-- Passes a message of a connection on with `f(…)`, which waits while the mailbox of the receiver is full.
+local function pass(c, f, ...)
+  c.pending = c.pending + 1
+  if c.pending >= PENDING_MAX then
+    c.is_paused = true
+    socketdriver.pause(c.fd)
+  end
+  local ok, problem = pcall(f, ...)
+  c.pending = c.pending - 1
+  if c.pending == 0 and c.is_paused then
+    c.is_paused = false
+    gateserver.openclient(c.fd)
+  end
+  if not ok then error(problem, 0) end
+end
+
 function handler.message(fd, message, size)
   local c = connection[fd]
-  local agent = c and c.agent
-  if agent then return redirect(agent, c.client, "client", fd, message, size) end
-  send(watchdog, "lua", "socket", "data", fd, skynet.tostring(message, size))
+  if c and c.agent then return pass(c, redirect, c.agent, c.client, "client", fd, message, size) end
+  local text = skynet.tostring(message, size)
+  if c then return pass(c, send, watchdog, "lua", "socket", "data", fd, text) end
+  send(watchdog, "lua", "socket", "data", fd, text)
 end
 
 function handler.connect(fd, address)
-  connection[fd] = { fd = fd, ip = address }
+  connection[fd] = { fd = fd, ip = address, pending = 0, is_paused = false }
   send(watchdog, "lua", "socket", "open", fd, address)
 end
 

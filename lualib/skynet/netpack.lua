@@ -5,15 +5,23 @@
 -- nothing to do.
 
 local frames = require "skynet.frames"
+local misuse = require "lio.misuse"
 local socketdriver = require "skynet.socketdriver"
 
--- The error about a message that is too long has the name of this local.
-local pack <const>, read_event <const> = frames.frame, socketdriver.unpack
+local frame <const>, read_event <const> = frames.frame, socketdriver.unpack
+
+-- The size of the largest message.
+local LARGEST <const> = 65535
 
 local M = {}
 
 -- The types of events, as in socketdriver.
 local CONNECT <const>, CLOSE <const>, ACCEPT <const>, ERROR <const>, WARNING <const> = 2, 3, 4, 5, 7
+
+-- Raises unless a value is a queue of `filter`, or nil.
+local function check_queue(call, queue)
+  if queue ~= nil and type(queue) ~= "userdata" then misuse.argument(call, 1, "queue", queue) end
+end
 
 -- The results of `filter` for the other events.
 local function describe(queue, kind, id, number, data)
@@ -32,6 +40,7 @@ end
 -- "error" with the socket and a message; "warning" with the socket and the KiB that are waiting to be sent; "init" with
 -- a listener, its address and its port; nothing if no message is complete.
 function M.filter(queue, data)
+  check_queue("filter", queue)
   local kind, id, number = read_event(data)
   if kind ~= 1 then return describe(queue, kind, id, number, data) end
   queue = queue or frames.new()
@@ -43,6 +52,7 @@ end
 
 -- `pop(queue)`: returns the socket of the next queued message, the message and its size; nothing if none is queued.
 function M.pop(queue)
+  check_queue("pop", queue)
   if not queue then return end
   local id, message = queue:pop()
   if id then return id, message, #message end
@@ -50,6 +60,7 @@ end
 
 -- `clear(queue)`: drops all messages, and what has arrived of incomplete ones.
 function M.clear(queue)
+  check_queue("clear", queue)
   if queue then queue:clear() end
 end
 
@@ -57,7 +68,12 @@ end
 -- has more than 65,535 bytes.
 function M.pack(message, size)
   if type(message) == "userdata" then message = require "skynet.packed_message".take_string(message, size) end
-  local bytes = pack(message)
+  if type(message) == "number" then message = tostring(message) end
+  misuse.check("pack", 1, message, "string")
+  if #message > LARGEST then
+    misuse.bad("pack", 1, ("the message has %d bytes; at most %d are possible"):format(#message, LARGEST))
+  end
+  local bytes = frame(message)
   return bytes, #bytes
 end
 

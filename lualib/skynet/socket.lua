@@ -13,7 +13,8 @@ local pool = require "skynet.socket.pool"
 local task = require "lio.task"
 
 local sockets <const> = pool.sockets
-local check_id <const>, find <const> = pool.check_id, pool.find
+local check_id <const>, find <const>, find_stream <const> = pool.check_id, pool.find, pool.find_stream
+local math_type <const> = math.type
 
 local M = {}
 
@@ -86,11 +87,28 @@ local function overflow(s)
   return false, ""
 end
 
+-- The largest size that a read can ask for.
+local SIZE_MAX <const> = math.maxinteger // 2
+
+-- Returns a size that is not an integer in the valid range as an integer; raises if that is not possible.
+local function check_size(call, size)
+  if type(size) ~= "number" then misuse.argument(call, 2, "number of bytes", size) end
+  local integer = math.tointeger(size)
+  if integer and integer >= 0 and integer <= SIZE_MAX then return integer end
+  misuse.bad(call, 2, "number of bytes expected, got " .. misuse.shown(size))
+end
+
+local function check_separator(separator)
+  misuse.check("readline", 2, separator, "string")
+  if separator == "" then misuse.bad("readline", 2, "a separator of at least one byte expected") end
+end
+
 -- `read(id[, size])`: returns `size` bytes; without a size, the bytes that are available, at least one. Waits for them.
 -- If the connection ends before, returns false and the bytes that have arrived.
 function M.read(id, size)
   local s = sockets[id]
-  if not (s and s.is_started) then s = find("read", id) end
+  if not (s and s.is_started and s.is_stream) then s = find_stream("read", id) end
+  if size and (math_type(size) ~= "integer" or size < 0 or size > SIZE_MAX) then size = check_size("read", size) end
   if size and s.limit and size > s.limit then return overflow(s) end
   local data, _, partial, code = s.c:recv(size)
   if data then return data end
@@ -102,7 +120,8 @@ end
 -- before, returns false and the bytes that have arrived.
 function M.readline(id, separator)
   local s = sockets[id]
-  if not (s and s.is_started) then s = find("readline", id) end
+  if not (s and s.is_started and s.is_stream) then s = find_stream("readline", id) end
+  if separator ~= nil then check_separator(separator) end
   local data, _, partial, code = s.c:recv("until", separator or "\n", s.limit)
   if data then return data end
   if code == "too long" then return overflow(s) end
@@ -113,7 +132,7 @@ end
 -- `readall(id)`: waits for the end of the connection, and returns the remaining bytes. Returns false and "" if the end
 -- was found before and no bytes are left.
 function M.readall(id)
-  local s = find("readall", id)
+  local s = find_stream("readall", id)
   local data, _, partial, code = s.c:recv("all", s.limit)
   if code == "too long" then return overflow(s) end
   if pool.has_stayed(s, code, partial) then return M.readall(id) end
@@ -126,7 +145,11 @@ end
 -- `block(id)`: waits until there is something to read, and returns true; false if the connection has ended.
 function M.block(id)
   local s = sockets[id]
-  if not (s and s.is_started) then return false end
+  if not (s and s.is_started) then
+    check_id("block", id)
+    return false
+  end
+  if not s.is_stream then find_stream("block", id) end
   local data, _, partial, code = s.c:recv()
   if pool.has_stayed(s, code, partial) then return M.block(id) end
   if not data then return (ended(s)) end
@@ -143,13 +166,15 @@ end
 
 -- Writing ------------------------------------------------------------------------------------
 
--- `write(id, data[, size])`, `lwrite(id, data[, size])`: see the pool.
-M.write, M.lwrite = pool.write, pool.lwrite
+-- `write(id, data[, size])`, `lwrite(id, data[, size])`: see `writer` of the pool.
+M.write, M.lwrite = pool.writer "write", pool.writer("lwrite", true)
 
 -- `warning(id, f)`: makes `f(id, kibibytes)` run when a MiB or more is waiting to be sent, each time when that has
 -- doubled, and with 0 when all is sent.
 function M.warning(id, f)
-  find("warning", id).on_warning = f
+  local s = find("warning", id)
+  if f ~= nil then misuse.check_function("warning", 2, f) end
+  s.on_warning = f
 end
 
 -- Closing ------------------------------------------------------------------------------------
@@ -184,6 +209,7 @@ end
 -- `onclose(id, f)`: makes `f(id)` run, once, when the peer or this side ends the connection.
 function M.onclose(id, f)
   local s = find("onclose", id)
+  misuse.check_function("onclose", 2, f)
   local function report()
     if s.on_close ~= report then return end
     s.on_close = nil
@@ -221,7 +247,8 @@ end
 -- `limit(id, bytes)`: limits the bytes that one read may have to collect. A longer line or block closes the socket.
 function M.limit(id, bytes)
   local s = find("limit", id)
-  if math.type(bytes) ~= "integer" or bytes < 1 then misuse.argument("limit", 2, "number of bytes", bytes) end
+  bytes = check_size("limit", bytes)
+  if bytes < 1 then misuse.bad("limit", 2, "number of bytes expected, got 0") end
   s.limit = bytes
 end
 
@@ -243,41 +270,53 @@ end
 -- `resolve(host)`: returns the list of the addresses of a host; raises if there is none.
 function M.resolve(host)
   local list, message = net.resolve(host)
-  if not list then misuse.raise("resolve: " .. message) end
+  if not list then misuse.raise(message) end
   return list
 end
 
 -- Datagrams ----------------------------------------------------------------------------------
 
+-- Opens a datagram socket for `call`, whose argument `index` is the host. Raises if that fails.
+local function open_udp(call, index, host, port, f)
+  local s, message = datagrams.open(call, index, host, port, f)
+  if not s then misuse.raise(message) end
+  s.is_started = true
+  return s
+end
+
 -- `udp(f[, host[, port]])`: opens a datagram socket. `f(data, address)` runs as a task for each datagram. Returns the
 -- id; raises if that fails.
 function M.udp(f, host, port)
-  local s, message = datagrams.open("udp", host, port, f)
-  if not s then misuse.raise("udp: " .. message) end
-  s.is_started = true
-  return s.id
+  misuse.check_function("udp", 1, f)
+  return open_udp("udp", 2, host, port, f).id
 end
 
 -- `udp_listen(host, port, f)`: the same as `udp(f, host, port)`.
 function M.udp_listen(host, port, f)
-  return M.udp(f, host, port)
+  misuse.check_function("udp_listen", 3, f)
+  return open_udp("udp_listen", 1, host, port, f).id
 end
 
 -- `udp_connect(id, host, port[, f])`: sets the peer of a datagram socket, to which `write` sends. Raises if the host is
--- not found.
+-- not found, or has no address of the socket's family (IPv4 or IPv6).
 function M.udp_connect(id, host, port, f)
   local s = find("udp_connect", id)
   if not s.send_to then misuse.bad("udp_connect", 1, "a datagram socket expected") end
-  if f then s.on_datagram = f end
-  local ok, message = datagrams.connect(s, host, port)
-  if not ok then misuse.raise("udp_connect: " .. message) end
+  if f ~= nil then misuse.check_function("udp_connect", 4, f) end
+  local ok, message = datagrams.connect("udp_connect", 2, s, host, port)
+  if not ok then misuse.raise(message) end
+  s.on_datagram = f or s.on_datagram
 end
 
--- `udp_dial(host, port, f)`: opens a datagram socket with a peer. Returns the id.
+-- `udp_dial(host, port, f)`: opens a datagram socket with a peer, of the family of the peer's address. Returns the id;
+-- raises if that fails.
 function M.udp_dial(host, port, f)
-  local id = M.udp(f)
-  M.udp_connect(id, host, port)
-  return id
+  misuse.check_function("udp_dial", 3, f)
+  local ip, message = datagrams.resolve("udp_dial", 1, host, port)
+  if not ip then misuse.raise(message) end
+  local s = open_udp("udp_dial", 1, datagrams.any(ip), 0, f)
+  datagrams.set_peer(s, ip, port)
+  return s.id
 end
 
 -- `sendto(id, address, data)`: sends a datagram to an address that a function of `udp` has got. Returns whether there

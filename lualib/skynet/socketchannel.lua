@@ -28,6 +28,17 @@ local OPTIONS <const> = {
   overload = "function",
 }
 
+-- Raises unless the first argument of `call` is, or has, a valid list of further addresses, or nil.
+local function check_backup(call, list)
+  for i, one in ipairs(list or {}) do
+    local host = type(one) == "table" and one.host or one
+    if type(host) ~= "string" then
+      local wanted = "backup %d must be a host, or a table with host and port, not %s"
+      misuse.bad(call, 1, wanted:format(i, misuse.shown(one)))
+    end
+  end
+end
+
 local function check(options)
   misuse.check("channel", 1, options, "table")
   for name, kind in pairs(OPTIONS) do
@@ -37,6 +48,8 @@ local function check(options)
     end
   end
   if not options.host then misuse.bad("channel", 1, "option 'host' is missing") end
+  if not options.port and not options.host:find ":%d+$" then misuse.bad("channel", 1, "option 'port' is missing") end
+  check_backup("channel", options.backup)
 end
 
 -- `channel{ host=, port=, … }`: returns a channel. `response(sock)` makes it a channel with sessions: it reads a
@@ -90,6 +103,7 @@ end
 -- is nil, only sends. `padding` is a list of strings that are sent after the request. Raises the error of the response,
 -- or `socketchannel.error` if the connection has ended.
 function Channel:request(request, response, padding)
+  if response ~= nil and not self.options.response then misuse.check_function("request", 2, response) end
   connecting.connect(self, true)
   local sock = self.sock
   send(self, sock, request, padding)
@@ -99,6 +113,7 @@ end
 
 -- `c:response(response)`: waits for a response without a request: see `request`.
 function Channel:response(response)
+  if not self.options.response then misuse.check_function("response", 1, response) end
   connecting.connect(self, true)
   return receive.wait(self.sock, response)
 end
@@ -114,6 +129,8 @@ end
 -- `c:changehost(host, port)`: sets the address for further connects. If the connection has another address, it is
 -- closed; the next request connects.
 function Channel:changehost(host, port)
+  misuse.check("changehost", 1, host, "string")
+  if port ~= nil then misuse.check_port("changehost", 2, port) end
   self.host = host
   if port then self.port = port end
   self.address = 1
@@ -124,6 +141,8 @@ end
 
 -- `c:changebackup(list)`: sets the further addresses.
 function Channel:changebackup(list)
+  if list ~= nil then misuse.check("changebackup", 1, list, "table") end
+  check_backup("changebackup", list)
   self.backup = list or {}
 end
 

@@ -51,22 +51,29 @@ local function report_closed(s)
   fork(deliver, CLOSE, s.id, 0, "")
 end
 
--- The loop that reads. A failure of the connection is a separate event, and so is the end.
+-- Waits while reading is paused.
+local function wait_for_resume(s)
+  while s.is_paused and not s.is_closed do pool.wait_for_change(s) end
+end
+
+-- The loop that reads. A failure of the connection is a separate event, and so is the end. After the end, the socket
+-- stays open for writing, until the program closes it or a write fails.
 local function read(s)
   local c <const>, of <const> = s.c, s.id
   local data, problem, partial, code = c:recv()
   while data or pool.has_stayed(s, code, partial) do
     if data then spawn(deliver, DATA, of, #data, data) end
+    if s.is_paused then wait_for_resume(s) end
     data, problem, partial, code = c:recv()
   end
   -- The socket belongs to another service, or is closed, which is reported.
   if s.is_closed then return end
-  if problem and code ~= "closed" then
+  if not problem then return report_closed(s) end
+  if code ~= "closed" then
     s.is_reported = true
     spawn(deliver, ERROR, of, 0, problem)
   end
   pool.close(s)
-  report_closed(s)
 end
 
 local function accepted(listening, new, from)
@@ -74,18 +81,30 @@ local function accepted(listening, new, from)
   deliver(ACCEPT, listening.id, new.id, from)
 end
 
+local function resume(s)
+  if not s.is_paused then return end
+  s.is_paused = false
+  pool.report_change(s)
+end
+
 local function prepare(s)
-  s.on_close = function() report_closed(s) end
+  s.on_close = function()
+    resume(s)
+    report_closed(s)
+  end
   s.on_error = function(problem)
-    s.is_reported = true
-    fork(deliver, ERROR, s.id, 0, problem)
+    -- After the event CLOSE, a failure only closes the socket.
+    if not s.is_reported then
+      s.is_reported = true
+      fork(deliver, ERROR, s.id, 0, problem)
+    end
     pool.shutdown(s)
   end
   s.on_warning = function(of, kibibytes) deliver(WARNING, of, kibibytes, "") end
 end
 
 -- `start(id)`: starts reading from a connection, or to accept from a listener. A connection that another service has
--- accepted moves to this service.
+-- accepted moves to this service. Ends a pause.
 function M.start(of)
   check_id("start", of)
   local s = sockets[of]
@@ -94,7 +113,7 @@ function M.start(of)
     if not taken then return spawn(deliver, ERROR, of, 0, problem) end
     s = taken
   end
-  if s.is_started then return end
+  if s.is_started then return resume(s) end
   s.is_started = true
   prepare(s)
   if s.is_stream then
@@ -102,6 +121,14 @@ function M.start(of)
   else
     open.accept(s, function(new, from) accepted(s, new, from) end)
   end
+end
+
+-- `pause(id)`: pauses reading from a connection of this service, until `start`. One event of data may still follow. The
+-- peer has to wait when the buffers of the system are full.
+function M.pause(of)
+  check_id("pause", of)
+  local s = sockets[of]
+  if s and s.is_started and s.is_stream then s.is_paused = true end
 end
 
 -- `listen(host, port[, backlog])`: opens a listener. Returns its id; raises if that fails.
@@ -132,7 +159,7 @@ end
 
 -- `send(id, data[, size])`, `lsend(id, data[, size])`: write to a socket of any service, without waiting. Return
 -- whether there is such a socket.
-M.send, M.lsend = pool.write, pool.lwrite
+M.send, M.lsend = pool.writer "send", pool.writer("lsend", true)
 
 -- `close(id)`: closes a socket of any service, after the bytes that were written are sent.
 function M.close(of)
@@ -156,7 +183,8 @@ end
 -- `udp(host, port)`: opens a datagram socket. Returns its id; or nil and a message.
 function M.udp(host, port)
   local s, problem
-  s, problem = datagrams.open("udp", host, port, function(data, from) deliver(UDP, s.id, #data, data, from) end)
+  local function report(data, from) deliver(UDP, s.id, #data, data, from) end
+  s, problem = datagrams.open("udp", 1, host, port, report)
   if not s then return nil, problem end
   s.is_started = true
   return s.id
@@ -164,7 +192,9 @@ end
 
 -- `udp_connect(id, host, port)`: sets the peer of a datagram socket. Returns true; or nil and a message.
 function M.udp_connect(of, host, port)
-  return datagrams.connect(pool.find("udp_connect", of), host, port)
+  local s = pool.find("udp_connect", of)
+  if not s.send_to then misuse.bad("udp_connect", 1, "a datagram socket expected") end
+  return datagrams.connect("udp_connect", 2, s, host, port)
 end
 
 -- `udp_send(id, address, data)`: sends a datagram. Returns whether there is such a socket.

@@ -5,7 +5,7 @@ local netpack = require "skynet.netpack"
 local skynet = require "skynet"
 local socketdriver = require "skynet.socketdriver"
 
-local spawn <const> = require "lio.task".spawn
+local shown <const>, spawn <const> = require "lio.misuse".shown, require "lio.task".spawn
 
 local M = {}
 
@@ -62,7 +62,9 @@ function EVENT.close(fd)
   end
   client_number = client_number - 1
   if connection[fd] then connection[fd] = false end
-  if handler.disconnect then handler.disconnect(fd) end
+  -- The socket stays open for writing until `closeclient`, which only a program with this handler can call in time.
+  if not handler.disconnect then return M.closeclient(fd) end
+  handler.disconnect(fd)
 end
 
 function EVENT.error(fd, problem)
@@ -84,6 +86,7 @@ local CMD = {}
 
 -- Opens the listener. Returns the result of the handler `open`.
 function CMD.open(source, conf)
+  if type(conf) ~= "table" then error("open: a table of options expected, got " .. shown(conf), 0) end
   if listening then error("open: the gate is open", 0) end
   local address, port = conf.address or "0.0.0.0", conf.port
   if not port then error("open: the port is missing", 0) end

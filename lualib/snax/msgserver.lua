@@ -147,6 +147,7 @@ end
 
 local function ended(handler, fd)
   handshakes[fd] = nil
+  gateserver.closeclient(fd)
   local user = connections[fd]
   connections[fd] = nil
   if not user then return end

@@ -108,7 +108,9 @@ impl Vm<Service> {
 const CLOSE_COROUTINES: Function = Function::new(|call: &mut Call<'_>| -> Result<Next, Fault> {
     let task = call.loaded("lio.task")?;
     if call.kind(task) == Kind::Table {
-        Tasks::of(call)?.kill_all(call)?;
+        let tasks = Tasks::of(call)?;
+        tasks.set_ending();
+        tasks.kill_all(call)?;
     }
     call.drop_to(1);
     let library = call.loaded("coroutine")?;

@@ -77,6 +77,8 @@ pub(crate) struct Tasks {
     host: OnceCell<Box<dyn Host>>,
     /// The C functions across which a wait can yield, in addition to Lua's own.
     yieldable_functions: RefCell<Vec<Function>>,
+    /// Whether the VM is ending, so that tasks can no longer wait.
+    is_ending: Cell<bool>,
 }
 
 impl Default for Tasks {
@@ -91,11 +93,17 @@ impl Default for Tasks {
             metering: Cell::new(false),
             host: OnceCell::new(),
             yieldable_functions: RefCell::default(),
+            is_ending: Cell::new(false),
         }
     }
 }
 
 impl Tasks {
+    /// Records that the VM is ending. Errors for waits then say so.
+    pub(crate) fn set_ending(&self) {
+        self.is_ending.set(true);
+    }
+
     /// Returns the VM's tasks, which are created on first use. Fails if there is not enough memory, or if the VM is
     /// closing.
     pub(crate) fn of(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {

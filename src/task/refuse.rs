@@ -28,6 +28,9 @@ impl Tasks {
 
     /// Describes what prevents the wait from reaching the scheduler.
     fn obstacle_text(&self, call: &mut Call<'_>) -> Result<String, Fault> {
+        if self.is_ending.get() {
+            return Ok("the service is ending".to_string());
+        }
         let outside = "outside a task; use lio.loop.run(function() … end), or a service";
         let Some(id) = self.current() else { return Ok(outside.to_string()) };
         let front = self.table.borrow().task(id).front();

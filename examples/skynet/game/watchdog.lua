@@ -6,6 +6,7 @@ local gate
 local agents = {} -- by socket
 
 local function close(fd)
+  skynet.send(gate, "lua", "kick", fd)
   local agent = agents[fd]
   agents[fd] = nil
   if agent then skynet.send(agent, "lua", "stop") end

@@ -80,6 +80,7 @@ function M.install(loop, driver)
     local is_exclusive = ltask.is_exclusive()
     local events = is_exclusive and require "ltask.exclusive" or ltask
     local ok, take, descriptor = pcall(events.eventinit)
+    if not ok and not take:find("already has a descriptor", 1, true) then misuse.raise(call .. ": " .. take) end
     if not ok then
       misuse.raise(call .. ": this service has an event descriptor of its own (ltask.eventinit), so it cannot own the "
         .. "loop of lio.loop; use net.new with the service's selector")

@@ -117,6 +117,7 @@ function M.install(driver, calls)
   function calls.resolve(name, seconds)
     misuse.check("resolve", 1, name, "string")
     misuse.check_optional_seconds("resolve", 2, seconds)
+    if seconds and seconds < 0 then misuse.bad("resolve", 2, "seconds of at least 0 expected, got " .. seconds) end
     local numeric = native.is_numeric(name)
     if numeric then return { numeric } end
     return resolver:look_up(name, seconds)

@@ -94,7 +94,7 @@ local function try_all(channel)
       tried, channel.address = tried + 1, channel.address + 1
     end
   end
-  return nil, problem
+  return nil, channel.closed and socket_error or problem
 end
 
 -- Several tries -------------------------------------------------------------------------------

@@ -12,17 +12,22 @@ local M = {}
 -- How long accepting pauses after a failure, in centiseconds.
 local PAUSE <const> = 10
 
+local BACKLOG_MAX <const> = 2147483647
+
 -- `split(call, host, port)`: returns a host and a port, which may also be given as "host:port".
 function M.split(call, host, port)
   if type(host) ~= "string" then misuse.argument(call, 1, "string", host) end
+  local index = port == nil and 1 or 2
   if port == nil then
     local name, digits = host:match "^%[?(.-)%]?:(%d+)$"
     if not name then misuse.bad(call, 1, ("'host:port' expected, got '%s'"):format(host)) end
     host, port = name, digits
   end
-  port = math.tointeger(tonumber(port))
-  if not port then misuse.bad(call, 2, "a port from 0 to 65535 expected") end
-  return host, port
+  local number = math.tointeger(tonumber(port))
+  if not number or number < 0 or number > 65535 then
+    misuse.bad(call, index, "a port from 0 to 65535 expected, got " .. misuse.shown(port))
+  end
+  return host, number
 end
 
 -- `peer(c)`: returns the address of a connection's peer as "host:port".
@@ -32,9 +37,18 @@ function M.peer(c)
   return math.type(port) == "integer" and host .. ":" .. port or host
 end
 
+-- Raises unless a value can be the backlog of a listener, the third argument of `call`.
+local function check_backlog(call, backlog)
+  if math.type(backlog) ~= "integer" or backlog < 0 or backlog > BACKLOG_MAX then
+    misuse.bad(call, 3, "a backlog from 0 to 2147483647 expected, got " .. misuse.shown(backlog))
+  end
+end
+
 -- `listen(call, host, port, backlog)`: opens a listener. Returns its socket; or nil and a message.
 function M.listen(call, host, port, backlog)
   host, port = M.split(call, host, port)
+  if host:find "^unix:" then misuse.bad(call, 1, "a host expected, not a path: skynet.socket has no Unix sockets") end
+  if backlog ~= nil then check_backlog(call, backlog) end
   local listener, message = net.listen(host, port, backlog and { backlog = backlog } or nil)
   if not listener then return nil, message end
   local bound, number = listener:address()

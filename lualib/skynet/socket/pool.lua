@@ -51,6 +51,13 @@ function M.find(call, id)
     :format(call, id))
 end
 
+-- `find_stream(call, id)`: like `find`, for a connection.
+function M.find_stream(call, id)
+  local s = M.find(call, id)
+  if not s.is_stream then misuse.bad(call, 1, ("a connection expected, not %s"):format(s.kind)) end
+  return s
+end
+
 -- Warnings -----------------------------------------------------------------------------------
 
 local function warn(s, kibibytes)
@@ -60,19 +67,24 @@ end
 
 -- Waiting for the state of a socket ----------------------------------------------------------
 
--- Waits until the socket has sent its queued bytes, is closed, or an attempt to move it has ended.
-local function wait_for_change(s)
+-- `wait_for_change(s)`: waits until the socket has sent its queued bytes, is closed, or an attempt to move it has
+-- ended, or until another task calls `report_change`.
+function M.wait_for_change(s)
   local token <const> = {}
   s.waiters = s.waiters or {}
   table.insert(s.waiters, token)
   ltask.wait(token)
 end
 
-local function report_change(s)
+local wait_for_change <const> = M.wait_for_change
+
+-- `report_change(s)`: wakes the tasks in `wait_for_change`.
+function M.report_change(s)
   local waiters <const> = s.waiters or {}
   s.waiters = nil
   for _, token in ipairs(waiters) do ltask.wakeup(token) end
 end
+local report_change <const> = M.report_change
 
 -- `has_stayed(s, code, partial)`: called when a wait of `lio.net` has ended with this code. `partial`: the bytes that
 -- the wait has returned. Returns whether the wait must be repeated, because another service has tried to take over the
@@ -137,9 +149,22 @@ local function obey_id(id)
   if s then obey(s) end
 end
 
-local function to_bytes(call, data, size)
+-- Joins the strings of a list.
+local function join(call, list)
+  local ok, bytes = pcall(table.concat, list)
+  if ok then return bytes end
+  for i, item in ipairs(list) do
+    if type(item) ~= "string" and type(item) ~= "number" then
+      misuse.bad(call, 2, ("a list of strings expected, item %d is %s"):format(i, misuse.shown(item)))
+    end
+  end
+  misuse.bad(call, 2, misuse.without_position(bytes))
+end
+
+local function to_bytes(call, id, data, size)
+  check_id(call, id)
   local kind = type(data)
-  if kind == "table" then return table.concat(data) end
+  if kind == "table" then return join(call, data) end
   if kind == "number" then return tostring(data) end
   if kind ~= "userdata" then misuse.argument(call, 2, "string", data) end
   return require "skynet.packed_message".take_string(data, size)
@@ -153,21 +178,19 @@ local function send_datagram(id, data)
   return true
 end
 
--- `write(id, data[, size])`: writes a string, a list of strings, or a packed message with its size, to a socket of any
--- service. Does not wait. Returns whether there is such a socket.
-function M.write(id, data, size)
-  if type(data) ~= "string" then data = to_bytes("write", data, size) end
-  local ok, has_commands = native_write(id, data)
-  if has_commands then obey_id(id) end
-  return ok or send_datagram(id, data)
-end
-
--- `lwrite(id, data[, size])`: like `write`, but the data is sent when no other data is queued.
-function M.lwrite(id, data, size)
-  if type(data) ~= "string" then data = to_bytes("lwrite", data, size) end
-  local ok, has_commands = native_write(id, data, true)
-  if has_commands then obey_id(id) end
-  return ok or send_datagram(id, data)
+-- `writer(call[, is_low])`: returns the function `call(id, data[, size])`, which writes a string, a list of strings, or
+-- a packed message with its size, to a socket of any service. It does not wait, and returns whether there is such a
+-- socket. If `is_low` is true, the data is sent when no other data is queued.
+function M.writer(call, is_low)
+  return function(id, data, size)
+    if type(data) ~= "string" then data = to_bytes(call, id, data, size) end
+    local ok, has_commands = native_write(id, data, is_low)
+    if has_commands then obey_id(id) end
+    if ok then return true end
+    -- Nil: the id is not a number of a socket.
+    if ok == nil then check_id(call, id) end
+    return send_datagram(id, data)
+  end
 end
 
 -- Adding, closing ----------------------------------------------------------------------------
@@ -185,7 +208,7 @@ end
 -- fields of the socket. Returns the socket.
 function M.add(kind, name, c, s)
   s.holder = native.hold(self, kind, name)
-  s.id, s.c, s.name = s.holder:number(), c, name
+  s.id, s.c, s.kind, s.name = s.holder:number(), c, kind, name
   sockets[s.id] = s
   if s.is_stream then open_writer(s) else s.holder["end"](s.holder) end
   return s

@@ -70,15 +70,17 @@ fn notify(call: &mut Call<'_>, number: u32, owner: Option<u32>) -> bool {
     false
 }
 
-/// `sockets.write(number, data, is_low)`: writes a string. Returns whether there is such a socket, and whether the caller,
-/// as its owner, must take commands. Notifies another owner.
-fn write(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
+/// `sockets.write(number, data, is_low)`: writes a string. Returns whether there is such a socket, or nil if no socket can
+/// have this number, and whether the caller, as its owner, must take commands. Notifies another owner.
+fn write(call: &mut Call<'_>) -> Result<(Option<bool>, bool), Fault> {
     let priority = if call.is_true(3) { Priority::Low } else { Priority::High };
-    let number = number(call, 1, "socket")?;
+    let Some(number) = call.integer_value(1).and_then(|number| u32::try_from(number).ok()) else {
+        return Ok((None, false));
+    };
     Ok(match numbered::write(number, &[IoSlice::new(call.bytes(2)?)], priority) {
-        Written::Missing => (false, false),
-        Written::Sent => (true, false),
-        Written::Queued { notify: owner } => (true, notify(call, number, owner)),
+        Written::Missing => (Some(false), false),
+        Written::Sent => (Some(true), false),
+        Written::Queued { notify: owner } => (Some(true), notify(call, number, owner)),
     })
 }
 
