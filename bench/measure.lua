@@ -49,7 +49,7 @@ function Process:write(line)
   self.input:flush()
 end
 
--- Starts a program, for at most `seconds`.
+-- Starts a program, for at most `seconds`. Keep the result: the collector would wait for the end of the program.
 function M.start(command, seconds)
   local fifo = os.tmpname()
   os.remove(fifo)

@@ -144,7 +144,9 @@ for way, words in ipairs { "alone", "services " .. options.services } do
   process:write ""
   local port = process:read():match "^ready\t(%d+)"
   memory[2] = measure.resident(pid)
-  servers[way] = { pid = pid, port = port, memory = memory, rate = {}, cpu = {}, p50 = {}, p99 = {}, max = {} }
+  servers[way] = {
+    process = process, pid = pid, port = port, memory = memory, rate = {}, cpu = {}, p50 = {}, p99 = {}, max = {},
+  }
 end
 for _, server in ipairs(servers) do
   server.client = measure.start(("%s %s client %d %s %s"):format(measure.lio, script, options.connections,

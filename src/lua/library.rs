@@ -281,8 +281,11 @@ fn search_unless_replaced<L: Library>(call: &mut Call<'_>, form: Form) -> Result
     if is_replaced { Ok(SearchResult::Unknown(())) } else { search_in_form::<L>(call, form) }
 }
 
-/// The names of built-in modules that no file replaces, by the `package.path` that was searched.
-static NOT_REPLACED: Mutex<Option<FxHashMap<Vec<u8>, FxHashSet<Vec<u8>>>>> = Mutex::new(None);
+/// Names of modules, by the `package.path` that was searched for them.
+type Searches = FxHashMap<Vec<u8>, FxHashSet<Vec<u8>>>;
+
+/// The names of built-in modules that no file replaces.
+static NOT_REPLACED: Mutex<Option<Searches>> = Mutex::new(None);
 
 /// Like [`is_on_path`]. A module that was not found on a path is not searched again on this path, because a program may
 /// start thousands of services.
