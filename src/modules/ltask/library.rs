@@ -47,6 +47,7 @@ const MODULES: &[(&str, &[&str])] = &[
 const LISTS: &[FunctionTable] = &[messages::FUNCTIONS, time::FUNCTIONS, event::FUNCTIONS, pack::FUNCTIONS];
 
 /// Returns whether only services have the function `name` of `ltask`.
+#[cfg(feature = "vendored")]
 pub(crate) fn is_service_function(name: &str) -> bool {
     let mut native = [calls::PUBLIC, PUBLIC].into_iter().flatten();
     native.any(|(known, _)| known.to_bytes() == name.as_bytes())

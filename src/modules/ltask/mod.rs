@@ -41,7 +41,9 @@ mod time;
 mod unused;
 mod wake;
 
-pub(crate) use library::{OPEN, is_service_function};
+pub(crate) use library::OPEN;
+#[cfg(feature = "vendored")]
+pub(crate) use library::is_service_function;
 
 use crate::lua::{Function, FunctionTable, Stack};
 
