@@ -56,14 +56,16 @@ function Input:head()
   end
 end
 
-local function add(header, name, value)
-  local known = header[name]
+-- `add(values, name, value)`: stores a value by its name. If a name occurs several times, its value is the list of the
+-- values.
+function M.add(values, name, value)
+  local known = values[name]
   if known == nil then
-    header[name] = value
+    values[name] = value
   elseif type(known) == "table" then
     known[#known + 1] = value
   else
-    header[name] = { known, value }
+    values[name] = { known, value }
   end
 end
 
@@ -83,7 +85,7 @@ function M.fields(lines, from, header)
       name, value = line:match "^([^%s:]+):%s*(.-)%s*$"
       if not name then return nil end
       name = name:lower()
-      add(header, name, value)
+      M.add(header, name, value)
     end
   end
   return header

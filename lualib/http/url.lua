@@ -1,5 +1,6 @@
 -- `require "http.url"`: the parts of a request's target. Used by programs that were written for skynet.
 
+local add <const> = require "http.internal".add
 local misuse = require "lio.misuse"
 
 local M = {}
@@ -21,15 +22,7 @@ function M.parse_query(query)
   misuse.check("parse_query", 1, query, "string")
   local values = {}
   for encoded_name, encoded_value in query:gmatch "([^&=]*)=([^&]*)" do
-    local name, value = decode((encoded_name:gsub("+", " "))), decode((encoded_value:gsub("+", " ")))
-    local known = values[name]
-    if known == nil then
-      values[name] = value
-    elseif type(known) == "table" then
-      known[#known + 1] = value
-    else
-      values[name] = { known, value }
-    end
+    add(values, decode((encoded_name:gsub("+", " "))), decode((encoded_value:gsub("+", " "))))
   end
   return values
 end
