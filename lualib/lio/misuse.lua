@@ -6,6 +6,12 @@ local require <const> = require
 
 local M = {}
 
+-- `raise(message)`: raises an error at the program's line. Native code finds this function in the table
+-- (src/task/refuse.rs).
+function M.raise(message)
+  return require "lio.misuse.raise".raise(message)
+end
+
 -- `check(call, index, value, kind)`: raises unless the type of the argument is `kind`.
 function M.check(call, index, value, kind)
   if type(value) ~= kind then M.argument(call, index, kind, value) end
