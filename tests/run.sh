@@ -5,11 +5,12 @@
 # interpreter STOCK with the lio.so of the folder MODULES. With --long the suites are tests/long/*.lua (except
 # *_server.lua) and tests/long/*.sh. A suite that crashes, hangs or prints no closing line counts as one failure.
 # A suite that runs no test must print a line that begins with "left out" and has the reason.
-# LIO_TEST_JOBS suites (default 2) run at the same time; with --long, one. The last line is "N passed, M failed".
+# LIO_TEST_JOBS suites run at the same time (default: two for each processor, because suites mostly wait); with --long,
+# one. The last line is "N passed, M failed".
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
-folder=tests pattern='*_test.lua' limit=${LIO_TEST_SECONDS:-120} jobs=${LIO_TEST_JOBS:-2}
+folder=tests pattern='*_test.lua' limit=${LIO_TEST_SECONDS:-120} jobs=${LIO_TEST_JOBS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}
 if [ "${1:-}" = --long ]; then
   shift
   folder=tests/long pattern='*' limit=${LIO_TEST_SECONDS:-900} jobs=1
