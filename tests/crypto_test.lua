@@ -249,10 +249,11 @@ end)
 
 t.test("a text that is not a hash is a failure", function()
   local invalid <const> = { nil, "password_verify: not a password hash of Argon2", "invalid" }
+  local not_rated <const> = { nil, "password_needs_rehash: not a password hash of Argon2", "invalid" }
   local costly = REFERENCE:gsub("m=65536", "m=4294967295")
   for _, text in ipairs { "", "secret", "$2b$12$abcdefghijklmnopqrstuv", costly } do
     t.eq({ crypto.password_verify("x", text) }, invalid, text)
-    t.eq({ crypto.password_needs_rehash(text) }, invalid, text)
+    t.eq({ crypto.password_needs_rehash(text) }, not_rated, text)
   end
   loop.run(function() t.eq({ crypto.password_verify("x", "") }, invalid) end)
 end)

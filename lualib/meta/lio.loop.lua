@@ -95,7 +95,8 @@ function loop.timeout(seconds, f) end
 function loop.cancel(id) end
 
 ---Runs `f(name)` as a task each time the signal arrives. If `f` is nil, restores the previous behaviour: while the loop
----runs, SIGINT and SIGTERM start a graceful stop. Raises for an unknown name.
+---runs, SIGINT and SIGTERM start a graceful stop. `f` does not keep the loop or its service running. Raises for an
+---unknown name.
 ---@param name lio.SignalName
 ---@param f? fun(name: lio.SignalName)
 function loop.signal(name, f) end

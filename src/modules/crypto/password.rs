@@ -50,7 +50,7 @@ impl Job {
             Job::Verify { password, hash } => hash.verify(password).map(Output::IsRight),
         };
         output.map_err(|refusal| match refusal {
-            Refusal::NotAHash => not_a_hash(),
+            Refusal::NotAHash => not_a_hash("password_verify"),
             Refusal::NoMemory => Failure::new(self.call(), "not enough memory", "ENOMEM"),
         })
     }
@@ -72,24 +72,24 @@ impl Job {
 }
 
 #[cold]
-fn not_a_hash() -> Failure {
-    Failure::new("password_verify", "not a password hash of Argon2", "invalid")
+fn not_a_hash(call: &'static str) -> Failure {
+    Failure::new(call, "not a password hash of Argon2", "invalid")
 }
 
 /// Reads a job from argument `first` on: `"hash", password, cost…` or `"verify", password, hash`.
 fn job(stack: &Stack, first: i32) -> Result<Job, Fault> {
     let (kind, password) = (stack.bytes(first)?, stack.bytes(first + 1)?);
     if kind == b"verify" {
-        let hash = Box::new(hash(stack, first + 2)?);
+        let hash = Box::new(hash(stack, first + 2, "password_verify")?);
         return Ok(Job::Verify { password: password.to_vec(), hash });
     }
     let (cost, salt) = (cost(stack, first + 2)?, super::random_bytes()?);
     Ok(Job::Hash { password: password.to_vec(), salt, cost })
 }
 
-/// Returns the hash at `index`.
-fn hash(stack: &Stack, index: i32) -> Result<Hash, Fault> {
-    Ok(Hash::parse(stack.bytes(index)?).ok_or_else(not_a_hash)?)
+/// Returns the hash at `index`. `call` is the name of the function of `lio.crypto` for the message.
+fn hash(stack: &Stack, index: i32, call: &'static str) -> Result<Hash, Fault> {
+    Ok(Hash::parse(stack.bytes(index)?).ok_or_else(|| not_a_hash(call))?)
 }
 
 /// Reads a cost from three arguments, each of which may be nil.
@@ -194,7 +194,7 @@ fn answer(call: &mut Call<'_>) -> Result<Maybe<Answer>, Fault> {
 /// `password.is_outdated(hash [, memory [, iterations [, parallelism]]])`: returns whether new hashes have other
 /// parameters than `hash`; or nil, a message and a code.
 fn is_outdated(call: &mut Call<'_>) -> Result<bool, Fault> {
-    Ok(hash(call, 1)?.is_outdated(cost(call, 2)?))
+    Ok(hash(call, 1, "password_needs_rehash")?.is_outdated(cost(call, 2)?))
 }
 
 /// Opens `lio.crypto.password`.
