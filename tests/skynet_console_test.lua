@@ -46,7 +46,7 @@ skynet_kit.test("the debug console answers the commands of a line, and requests 
     say(talk "start nowhere\n":match "^cannot find service 'nowhere'" ~= nil)
     say(talk("kill " .. server .. "\n") == server .. "\tserver|<CMD OK>")
     say(talk "getenv none\n", talk "setenv color red\n", talk "getenv color\n")
-    say(talk "kill\n", talk "ping .none\n", talk "ping nobody\n", talk "foo\n", talk "trace 1 x\n")
+    say(talk "kill\n", talk "ping .none\n", talk "ping absent\n", talk "foo\n", talk "trace 1 x\n")
     say((talk "GET /getenv/color HTTP/1.1\r\nHost: x\r\n\r\n"))
     say(talk "help\n":find "list\tthe services|" ~= nil)
   ]]):format(port),
@@ -57,7 +57,7 @@ skynet_kit.test("the debug console answers the commands of a line, and requests 
       "A\tN Kb (server)|A\tN Kb (debug_console)|<CMD OK>", "cpu:", "true", "true", "true",
       "<CMD OK>\t<CMD OK>\tred|<CMD OK>",
       "an address is missing|<CMD Error>\tthere is no service .none|<CMD Error>\t"
-        .. "'nobody' is not an address, such as :0000000a|<CMD Error>\t"
+        .. "'absent' is not an address, such as :0000000a|<CMD Error>\t"
         .. "Invalid command, type help for command list|<CMD Error>\t'on' or 'off' expected|<CMD Error>",
       "HTTP/1.1 200 OK\r|content-length: 13\r|\r|red|<CMD OK>", "true",
     })
@@ -149,13 +149,13 @@ t.test("the console starts the service of each line, and ends with its input", f
       end)
     ]],
     greeter = "print('hello', ...) require 'skynet'.start(require 'skynet'.exit)",
-  }, [[printf 'greeter ann  7\n\nnobody\ngreeter\n' |]])
+  }, [[printf 'greeter ann  7\n\nabsent\ngreeter\n' |]])
   t.eq({ r.err, r.code }, { "", 0 })
   local lines = {}
   for i, line in ipairs(log_lines(r.out)) do lines[i] = line:gsub("%(%d+ ", "(N ") end
   table.sort(lines)
   t.eq(lines, {
-    "\tno file './nobody.lua'", "[INFO](N console) console: cannot find service 'nobody':",
+    "\tno file './absent.lua'", "[INFO](N console) console: cannot find service 'absent':",
     "[INFO](N greeter) hello", "[INFO](N greeter) hello\tann\t7",
   })
 end)

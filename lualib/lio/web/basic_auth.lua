@@ -61,10 +61,10 @@ local function users_check(users)
   local digests, hashes = read_users(users, digest)
   local verified = lru.new(CACHED)
   local _, some_hash = next(hashes)
-  local nobody <const> = crypto.random(32)
+  local no_password <const> = crypto.random(32)
   return function(name, password)
     local plain = digests[name]
-    local is_equal = crypto.equal(digest(password), plain or nobody) and plain ~= nil
+    local is_equal = crypto.equal(digest(password), plain or no_password) and plain ~= nil
     if not some_hash then return is_equal end
     local pair = digest(name .. ":" .. password)
     if verified:get(pair) then return true end
