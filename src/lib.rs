@@ -76,6 +76,7 @@ mod modules;
 mod socket;
 mod stream;
 mod task;
+mod tls;
 #[cfg(feature = "vendored")]
 mod terminal;
 

@@ -145,6 +145,11 @@ impl Socket {
         self.number()
     }
 
+    /// Returns the sockets of the VM to which this socket belongs.
+    pub(crate) fn table(&self) -> &Rc<Table> {
+        &self.table
+    }
+
     /// Returns the source that selectors register; `None` once the socket is closed.
     pub(crate) fn source(&self) -> Option<&Rc<Source>> {
         self.source.as_ref()

@@ -34,7 +34,7 @@ impl Stream {
         }
         let mut sent = 0;
         if queued == 0 {
-            match self.socket.send(data) {
+            match self.link.send(data) {
                 Ok(Attempt::Done(count)) => sent = count,
                 Ok(Attempt::WouldBlock) => {}
                 Err(_) => {
@@ -43,12 +43,17 @@ impl Stream {
                 }
             }
             self.written += sent as u64;
-            if sent == data.len() {
+            if sent == data.len() && self.link.held() == 0 {
                 return Delivery::Sent;
             }
         }
-        let copy = copy.get_or_insert_with(|| Bytes::copy_from_slice(data));
-        self.queue().share(copy.slice(sent..));
+        if sent < data.len() {
+            let copy = copy.get_or_insert_with(|| Bytes::copy_from_slice(data));
+            self.queue().share(copy.slice(sent..));
+        } else {
+            // The next flush sends the rest, which TLS holds back.
+            self.queue();
+        }
         Delivery::Queued
     }
 }

@@ -16,7 +16,7 @@ impl Stream {
             return Ok(Sent::BudgetSpent);
         }
         if let Some(queue) = &mut self.output {
-            match queue.send_all(&mut self.socket, &[], &mut 0, &mut self.written, *sent < length)? {
+            match queue.send_all(&mut self.link, &[], &mut 0, &mut self.written, *sent < length)? {
                 Sent::All => self.output = None,
                 _ => return self.continue_later(),
             }
@@ -24,6 +24,10 @@ impl Stream {
         let until = length.min(sent.saturating_add(FILE_BUDGET));
         loop {
             if *sent >= length {
+                if !self.link.flush()? {
+                    self.queue();
+                    return self.continue_later();
+                }
                 self.end_message(0);
                 return Ok(Sent::All);
             }
@@ -31,7 +35,7 @@ impl Stream {
                 return self.continue_later();
             }
             let want = (until - *sent) as usize;
-            let Attempt::Done(count) = self.socket.send_file(file, offset + *sent, want)? else {
+            let Attempt::Done(count) = self.link.send_file(file, offset + *sent, want)? else {
                 return self.continue_later();
             };
             if count == 0 {

@@ -1,4 +1,4 @@
-//! The buffers of one connection: a byte stream on top of a socket.
+//! The buffers of one connection: a byte stream on top of a socket, or of TLS.
 //!
 //! | file | topic |
 //! |---|---|
@@ -30,6 +30,7 @@ pub(crate) use receive::{Received, RecvForm};
 use self::queue::{Queue, Sent};
 use crate::event::{READ, WRITE};
 use crate::socket::{Attempt, Socket};
+use crate::tls::Link;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::Rc;
@@ -52,7 +53,7 @@ const BYTES_PER_MESSAGE: usize = buffer::SIZE;
 
 /// One connection.
 pub(crate) struct Stream {
-    socket: Socket,
+    link: Link,
     input: Buffer,
     /// The output queue, which is sent before any later data; usually `None`.
     output: Option<Box<Queue<Rc<OwnedFd>>>>,
@@ -79,10 +80,17 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub(crate) fn new(socket: Socket, pool: &Rc<Pool>) -> Stream {
+        Stream::over(Link::Plain(socket), pool)
+    }
+
+    /// Creates a stream on top of a transport.
+    pub(crate) fn over(link: Link, pool: &Rc<Pool>) -> Stream {
+        // Bytes that the transport holds back are sent by the next flush.
+        let output = (link.held() > 0).then(Default::default);
         Stream {
-            socket,
+            link,
             input: Buffer::default(),
-            output: None,
+            output,
             pool: pool.clone(),
             ended: false,
             untried: true,
@@ -99,27 +107,36 @@ impl Stream {
 
     /// Returns the stream's socket.
     pub(crate) fn socket(&self) -> &Socket {
-        &self.socket
+        self.link.socket()
+    }
+
+    /// Returns the transport.
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
     }
 
     /// Requests one report of the events `bits` from the selector. If this fails, no event is reported.
     pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
-        self.socket.arm(bits)
+        self.link.arm(bits)
     }
 
     /// Returns the descriptor for other libraries; -1 once the stream is closed.
     pub(crate) fn handle(&mut self) -> RawFd {
-        self.socket.handle()
+        self.link.socket_mut().handle()
     }
 
     /// Returns the number of the socket's shared writer; `None` while bytes are queued, or if the socket has no writer.
+    /// A TLS connection has none, because only its owner can encrypt.
     pub(crate) fn shared_writer(&mut self) -> Option<u64> {
-        self.socket.shared_writer().filter(|_| self.queued() == 0)
+        match &mut self.link {
+            Link::Plain(socket) => socket.shared_writer().filter(|_| self.queued() == 0),
+            Link::Tls(_) => None,
+        }
     }
 
     /// Returns whether the peer has closed its sending side or the connection has failed, according to the selector.
     pub(crate) fn end_was_reported(&self) -> bool {
-        self.is_closed() || self.ended || self.socket.source().is_some_and(|source| source.end_was_reported())
+        self.is_closed() || self.ended || self.socket().source().is_some_and(|source| source.end_was_reported())
     }
 
     /// Returns the bytes that were read from the peer and not consumed yet.
@@ -187,7 +204,7 @@ impl Stream {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.socket.is_closed()
+        self.socket().is_closed()
     }
 
     /// Reads once, into free space for at least `want` bytes. After a short read, which shows that all available data
@@ -197,7 +214,7 @@ impl Stream {
         if self.ended {
             return Ok(Filled::End);
         }
-        if !self.untried && (self.reads >= TURN_BUDGET || !self.socket.may_read()) {
+        if !self.untried && (self.reads >= TURN_BUDGET || !self.link.may_read()) && !self.link.has_plaintext() {
             return self.read_later();
         }
         self.untried = false;
@@ -205,7 +222,7 @@ impl Stream {
         if self.input.is_vacant() {
             self.input.adopt(self.pool.take_wide());
         }
-        let received = self.input.fill(want, &self.pool, |room| self.socket.receive(room));
+        let received = self.input.fill(want, &self.pool, |room| self.link.receive(room));
         if self.input.is_empty() {
             self.pool.put(self.input.release());
         }
@@ -228,7 +245,7 @@ impl Stream {
     /// If it is certain that nothing can be received now, arms the stream for reading and returns true. Returns false
     /// in all other cases. If arming fails, the next read returns the error.
     pub(super) fn arm_if_empty(&mut self) -> bool {
-        self.input.is_empty() && !(self.untried || self.ended) && !self.socket.may_read() && self.read_later().is_ok()
+        self.input.is_empty() && !(self.untried || self.ended) && !self.link.may_read() && self.read_later().is_ok()
     }
 
     /// Moves the buffered bytes out of the wide buffer, so that the next read of any stream can use it.
@@ -245,7 +262,7 @@ impl Stream {
         self.leave_wide_buffer();
         self.reads = 0;
         self.messages = 0;
-        self.socket.arm(READ)?;
+        self.link.arm(READ)?;
         Ok(Filled::WouldBlock)
     }
 
@@ -260,9 +277,9 @@ impl Stream {
         self.output.get_or_insert_default()
     }
 
-    /// Returns the number of queued bytes that have not been sent yet.
+    /// Returns the number of queued bytes that have not been sent yet, including those that TLS holds back.
     pub(crate) fn queued(&self) -> usize {
-        self.output.as_ref().map_or(0, |queue| queue.queued())
+        self.output.as_ref().map_or(0, |queue| queue.queued()) + self.link.held()
     }
 
     /// Removes the queue and returns a copy of its unsent bytes.
@@ -285,13 +302,21 @@ impl Stream {
     /// Like [`Stream::send`] for one piece, none of which was sent before. There must be no queue.
     #[inline]
     fn send_only(&mut self, data: &[u8], sent: &mut usize) -> io::Result<bool> {
-        let count = match self.socket.send(data)? {
+        let count = match self.link.send(data)? {
             Attempt::Done(count) => count,
             Attempt::WouldBlock => 0,
         };
         self.written += count as u64;
         *sent = count;
-        if count == data.len() { Ok(self.end_message(count)) } else { self.write_later() }
+        if count < data.len() {
+            return self.write_later();
+        }
+        if self.link.held() > 0 {
+            // The next call flushes the transport.
+            self.queue();
+            return self.write_later();
+        }
+        Ok(self.end_message(count))
     }
 
     /// Counts a message of this length as sent. Returns true.
@@ -304,14 +329,14 @@ impl Stream {
 
     fn write_later(&mut self) -> io::Result<bool> {
         self.messages = 0;
-        self.socket.arm(WRITE)?;
+        self.link.arm(WRITE)?;
         Ok(false)
     }
 
     fn send_all(&mut self, pieces: &[&[u8]], sent: &mut usize) -> io::Result<bool> {
         let mut nothing = Queue::default();
         let queue = self.output.as_deref_mut().unwrap_or(&mut nothing);
-        match queue.send(&mut self.socket, pieces, sent, &mut self.written)? {
+        match queue.send(&mut self.link, pieces, sent, &mut self.written)? {
             Sent::All => {
                 self.output = None;
                 Ok(self.end_message(pieces.iter().map(|piece| piece.len()).sum()))
@@ -320,9 +345,9 @@ impl Stream {
         }
     }
 
-    /// Closes the connection and returns its buffers to the pool. Queued bytes are discarded.
+    /// Closes the connection and returns its buffers to the pool. TLS sends close_notify. Queued bytes are discarded.
     pub(crate) fn close(&mut self) {
-        self.socket.close();
+        self.link.close();
         self.ended = true;
         self.pool.put(self.input.release());
         self.output = None;

@@ -6,14 +6,15 @@
 //! sent it.
 
 use super::{Pool, Stream};
-use crate::socket::{Parts, Socket, Table};
+use crate::socket::Table;
+use crate::tls::{Link, LinkParts};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// The parts of a stream that do not belong to a VM. Dropping a parcel closes the socket.
 struct Parcel {
-    socket: Parts,
+    link: LinkParts,
     data: Data,
 }
 
@@ -39,7 +40,7 @@ impl Stream {
     pub(crate) fn make_parcel(&mut self, number: u64) -> Option<u64> {
         self.leave_wide_buffer();
         let parcel = Parcel {
-            socket: self.socket.take_parts()?,
+            link: self.link.take_parts()?,
             data: Data { input: self.input.release_unread(), output: self.take_output(), ended: self.ended },
         };
         self.ended = true;
@@ -52,14 +53,14 @@ impl Stream {
         Some(left)
     }
 
-    /// Returns the socket, the unread bytes and the unsent bytes. The stream is then closed.
-    pub(crate) fn take_parts(&mut self) -> (Socket, Vec<u8>, Vec<u8>) {
+    /// Returns the transport, the unread bytes and the unsent bytes. The stream is then closed.
+    pub(crate) fn take_parts(&mut self) -> (Link, Vec<u8>, Vec<u8>) {
         self.leave_wide_buffer();
-        let socket = self.socket.take();
+        let link = self.link.take();
         let input = self.input.release_unread();
         let output = self.take_output();
         self.close();
-        (socket, input, output)
+        (link, input, output)
     }
 
     /// Closes the connection that this stream has sent to another VM, unless it was taken.
@@ -73,7 +74,10 @@ impl Stream {
     pub(crate) fn take_back(&mut self) -> bool {
         let number = std::mem::take(&mut self.parcel);
         let Some(parcel) = take(number) else { return false };
-        self.socket.restore(parcel.socket);
+        self.link.restore(parcel.link);
+        if self.link.held() > 0 {
+            self.queue();
+        }
         self.restore_data(parcel.data);
         true
     }
@@ -81,8 +85,7 @@ impl Stream {
     /// Takes the stream that was sent with this number; `None` if the stream was already taken.
     pub(crate) fn from_parcel(number: u64, pool: &Rc<Pool>, table: &Rc<Table>) -> Option<Stream> {
         let parcel = take(number)?;
-        let socket = Socket::from_parts(parcel.socket, table);
-        let mut stream = Stream::new(socket, pool);
+        let mut stream = Stream::over(Link::from_parts(parcel.link, table), pool);
         stream.restore_data(parcel.data);
         Some(stream)
     }
@@ -124,7 +127,7 @@ fn parcels() -> MutexGuard<'static, Parcels> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::Attempt;
+    use crate::socket::{Attempt, Socket};
 
     fn pair() -> (Stream, Socket) {
         let table = Rc::new(Table::default());

@@ -6,7 +6,7 @@
 
 pub(crate) use crate::socket::Attempt;
 
-use crate::socket::Socket;
+use crate::tls::Link;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -24,22 +24,31 @@ pub(crate) trait Sink {
     fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>>;
     /// Sends up to `count` bytes of the file, starting at `offset`. The result is 0 at the end of the file.
     fn send_file(&mut self, file: &Self::File, offset: u64, count: usize) -> io::Result<Attempt<usize>>;
+    /// Sends accepted bytes that the destination itself holds back, such as encrypted bytes. Returns whether none is
+    /// left.
+    fn flush(&mut self) -> io::Result<bool> {
+        Ok(true)
+    }
 }
 
-impl Sink for Socket {
+impl Sink for Link {
     type File = Rc<OwnedFd>;
 
     fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
-        Socket::send(self, data)
+        Link::send(self, data)
     }
     fn send_more(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
-        Socket::send_more(self, data)
+        Link::send_more(self, data)
     }
     fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>> {
-        Socket::send_pieces(self, pieces)
+        Link::send_pieces(self, pieces)
     }
     fn send_file(&mut self, file: &Rc<OwnedFd>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
-        Socket::send_file(self, file.as_fd(), offset, count)
+        Link::send_file(self, file.as_fd(), offset, count)
+    }
+    #[inline]
+    fn flush(&mut self) -> io::Result<bool> {
+        Link::flush(self)
     }
 }
 
@@ -181,7 +190,7 @@ impl<F: Clone> Queue<F> {
         if self.items.is_empty() && borrowed.is_empty() {
             let data = &self.tail[self.done..];
             if data.is_empty() {
-                return Ok(Sent::All);
+                return finish(to);
             }
             let requested = data.len();
             let Attempt::Done(moved) = to.send(data)? else { return Ok(Sent::Blocked) };
@@ -193,7 +202,7 @@ impl<F: Clone> Queue<F> {
             }
             self.clear_tail();
             self.done = 0;
-            return Ok(Sent::All);
+            return finish(to);
         }
         self.send_all(to, borrowed, sent, total, false)
     }
@@ -231,7 +240,7 @@ impl<F: Clone> Queue<F> {
             if self.items.is_empty() && self.queued == 0 && *sent >= borrowed_length {
                 self.clear_tail();
                 self.done = 0;
-                return Ok(Sent::All);
+                return finish(to);
             }
             let (moved, requested) = self.send_once(to, borrowed, *sent, more)?;
             let Attempt::Done(moved) = moved else { return Ok(Sent::Blocked) };
@@ -315,6 +324,12 @@ impl<F: Clone> Queue<F> {
         // If the first item is a file, no byte of the tail was sent and `count` is 0 here.
         self.done += count;
     }
+}
+
+/// Returns the result for an empty queue.
+#[inline]
+fn finish<S: Sink>(to: &mut S) -> io::Result<Sent> {
+    Ok(if to.flush()? { Sent::All } else { Sent::Blocked })
 }
 
 #[cfg(test)]

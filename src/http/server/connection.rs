@@ -222,9 +222,9 @@ impl<T: Transport> Connection<T> {
         self.output.as_ref().map_or(0, |queue| queue.queued())
     }
 
-    /// Whether nothing is queued.
+    /// Whether nothing is left to send.
     pub(super) fn is_flushed(&self) -> bool {
-        self.output.as_ref().is_none_or(|queue| queue.is_empty())
+        self.output.is_none()
     }
 
     /// Returns the request that is being handled.

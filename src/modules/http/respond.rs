@@ -269,13 +269,13 @@ pub(super) const DETACH: Function = Function::new(|call: &mut Call<'_>| {
     let Some(detached) = server.detach(id) else {
         return Ok(None);
     };
-    let Some(socket) = detached.transport.into_socket() else {
+    let Some(link) = detached.transport.into_link() else {
         return Ok(None);
     };
-    if let Some(source) = socket.source() {
+    if let Some(source) = link.socket().source() {
         source.release(true);
     }
-    let mut stream = Stream::new(socket, &pool);
+    let mut stream = Stream::over(link, &pool);
     stream.unread(&detached.input);
     if !detached.output.is_empty() {
         stream.queue().append(|out| out.extend_from_slice(&detached.output));

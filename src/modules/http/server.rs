@@ -5,7 +5,7 @@
 
 use super::machine::{Machine, ServerObject, machine};
 use super::routes::AppRoutes;
-use super::transport::{AnyTransport, Plain};
+use super::transport::{AnyTransport, Network};
 use super::{callbacks, memory, proxies, serve};
 use crate::codec::http1::head::Limits;
 use crate::event::{CLOSED, ERROR, HANG_UP, Mode, READ, WRITE};
@@ -61,7 +61,7 @@ impl Machine {
 
     fn add_connection(&self, server: &mut Server<AnyTransport>, socket: Socket) {
         let registration = socket.source().map(|source| source.join_later(&self.selector, Mode::Once));
-        let id = server.accept(Plain::of(socket));
+        let id = server.accept(Network::of(socket.into()));
         if let (Some(id), Some(registration)) = (id, registration) {
             registration.post_to(&self.inbox, id.number());
         }
@@ -159,9 +159,9 @@ fn admit(call: &mut Call<'_>) -> Result<(), Fault> {
     let (Some(registration), false) = (registration, stream.is_closed()) else {
         return Err(Fault::message("admit: the connection is closed or not registered with a loop"));
     };
-    let (socket, input, output) = stream.take_parts();
+    let (link, input, output) = stream.take_parts();
     let mut server = machine.server.borrow_mut();
-    if let Some(id) = server.adopt(Plain::of(socket), &input, &output) {
+    if let Some(id) = server.adopt(Network::of(link), &input, &output) {
         registration.post_to(&machine.inbox, id.number());
     }
     Ok(())

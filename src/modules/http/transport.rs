@@ -1,78 +1,83 @@
-//! The transports of a server's connections: plain sockets, and connections in memory.
+//! The transports of a server's connections: sockets, plain or with TLS, and connections in memory.
 
 use crate::event::{CLOSED, READ, WRITE};
 use crate::http::memory::ServerEnd;
 use crate::http::server::{Interest, Transport};
-use crate::socket::Socket;
 use crate::socket::address::Side;
 use crate::stream::queue::{Attempt, Sink};
+use crate::tls::Link;
 use socket2::SockAddr;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::net::{IpAddr, Shutdown};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 /// The transport of a connection.
 pub(crate) enum AnyTransport {
-    Plain(Plain),
+    Network(Network),
     /// The server's end of a connection in memory, and the address that the connection reports for its peer.
     Memory(ServerEnd, SockAddr),
 }
 
-/// A stream socket without TLS.
-pub(crate) struct Plain {
-    socket: Socket,
+/// A stream socket, or TLS on top of it.
+pub(crate) struct Network {
+    link: Link,
     /// Whether no read has been tried yet, so that it is unknown whether data is available.
     untried: bool,
 }
 
-impl Plain {
-    pub(crate) fn of(socket: Socket) -> AnyTransport {
-        AnyTransport::Plain(Plain { socket, untried: true })
+impl Network {
+    pub(crate) fn of(link: Link) -> AnyTransport {
+        AnyTransport::Network(Network { link, untried: true })
     }
 }
 
-impl Sink for Plain {
+impl Sink for Network {
     type File = Rc<OwnedFd>;
 
     fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
-        self.socket.send(data)
+        self.link.send(data)
     }
 
     fn send_more(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
-        self.socket.send_more(data)
+        self.link.send_more(data)
     }
 
     fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>> {
-        self.socket.send_pieces(pieces)
+        self.link.send_pieces(pieces)
     }
 
     fn send_file(&mut self, file: &Rc<OwnedFd>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
-        self.socket.send_file(file.as_fd(), offset, count)
+        self.link.send_file(file.as_fd(), offset, count)
+    }
+
+    #[inline]
+    fn flush(&mut self) -> io::Result<bool> {
+        self.link.flush()
     }
 }
 
-impl Transport for Plain {
+impl Transport for Network {
     #[inline]
     fn receive(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>> {
         self.untried = false;
-        self.socket.receive_into(room)
+        self.link.receive_into(room)
     }
 
     fn may_receive(&self) -> bool {
-        self.untried || self.socket.may_read()
+        self.untried || self.link.may_read()
     }
 
     fn has_unread(&self) -> bool {
         let mut byte = [MaybeUninit::uninit()];
-        let socket = self.socket.raw();
-        socket.is_ok_and(|raw| raw.peek(&mut byte).is_ok_and(|count| count > 0))
+        let socket = self.link.socket().raw();
+        self.link.has_plaintext() || socket.is_ok_and(|raw| raw.peek(&mut byte).is_ok_and(|count| count > 0))
     }
 
     #[inline]
     fn arm(&mut self, interest: Interest) -> io::Result<()> {
-        self.socket.arm(match interest {
+        self.link.arm(match interest {
             Interest::Read => READ,
             Interest::Write => WRITE,
             Interest::End => CLOSED,
@@ -80,20 +85,20 @@ impl Transport for Plain {
     }
 
     fn peer_ip(&self) -> io::Result<Option<IpAddr>> {
-        let address = self.socket.address(Side::Peer)?;
+        let address = self.link.socket().address(Side::Peer)?;
         Ok(address.as_socket().map(|address| address.ip()))
     }
 
     fn is_registered(&self) -> bool {
-        self.socket.source().is_some_and(|source| source.is_linked())
+        self.link.socket().source().is_some_and(|source| source.is_linked())
     }
 
     fn end_sending(&mut self) -> io::Result<()> {
-        self.socket.raw()?.shutdown(Shutdown::Write)
+        self.link.end_sending()
     }
 
     fn close(&mut self) {
-        self.socket.close();
+        self.link.close();
     }
 }
 
@@ -101,7 +106,7 @@ impl AnyTransport {
     /// Returns the address of the peer.
     pub(crate) fn peer(&self) -> io::Result<SockAddr> {
         match self {
-            AnyTransport::Plain(plain) => plain.socket.address(Side::Peer),
+            AnyTransport::Network(network) => network.link.socket().address(Side::Peer),
             AnyTransport::Memory(_, address) => Ok(address.clone()),
         }
     }
@@ -111,10 +116,10 @@ impl AnyTransport {
         matches!(self, AnyTransport::Memory(..))
     }
 
-    /// Returns the socket; `None` if the connection is in memory.
-    pub(crate) fn into_socket(self) -> Option<Socket> {
+    /// Returns the link; `None` if the connection is in memory.
+    pub(crate) fn into_link(self) -> Option<Link> {
         match self {
-            AnyTransport::Plain(plain) => Some(plain.socket),
+            AnyTransport::Network(network) => Some(network.link),
             AnyTransport::Memory(..) => None,
         }
     }
@@ -124,7 +129,7 @@ impl AnyTransport {
 macro_rules! forward {
     ($self:ident . $method:ident ( $($argument:expr),* )) => {
         match $self {
-            AnyTransport::Plain(plain) => plain.$method($($argument),*),
+            AnyTransport::Network(network) => network.$method($($argument),*),
             AnyTransport::Memory(end, _) => end.$method($($argument),*),
         }
     };
@@ -150,6 +155,11 @@ impl Sink for AnyTransport {
 
     fn send_file(&mut self, file: &Rc<OwnedFd>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
         forward!(self.send_file(file, offset, count))
+    }
+
+    #[inline]
+    fn flush(&mut self) -> io::Result<bool> {
+        forward!(self.flush())
     }
 }
 

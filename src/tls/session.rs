@@ -1,0 +1,486 @@
+//! One TLS connection on top of another transport: rustls encrypts and decrypts, this file moves the bytes.
+//!
+//! The session keeps no buffer of the plaintext that it sends: a call that sends encrypts at once. Encrypted bytes that
+//! the transport does not accept are held back until [`TlsLink::flush`]. Bytes from the peer are decrypted at once,
+//! except if the caller has no room for the plaintext.
+
+use super::error::TlsError;
+use super::link::{Link, LinkParts};
+use crate::socket::{Attempt, Table};
+use rustix::io::{Errno, pread, retry_on_intr};
+use rustls::Connection;
+use std::cell::Cell;
+use std::io::{self, BufRead, IoSlice, Write};
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+
+/// The maximum number of bytes of a file that are encrypted at a time.
+const FILE_PIECE: usize = 64 * 1024;
+/// The maximum number of bytes that are read from the transport at a time. A read of fewer bytes shows that all
+/// available bytes were read.
+const READ_SIZE: usize = 64 * 1024 + 512;
+
+thread_local! {
+    /// Memory for bytes that are read and immediately decrypted. It is empty while a session uses it.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// TLS on top of another transport.
+pub(crate) struct TlsLink {
+    lower: Link,
+    session: Connection,
+    state: State,
+}
+
+/// The parts of a [`TlsLink`] that do not belong to a VM.
+pub(crate) struct TlsParts {
+    lower: LinkParts,
+    session: Connection,
+    state: State,
+}
+
+struct State {
+    /// Whether no read of the transport has been tried yet.
+    untried: bool,
+    /// Bytes of the peer that the session has not taken, because the caller had no room for their plaintext.
+    unread: Vec<u8>,
+    /// Whether the session has plaintext, or has the end of the stream.
+    has_plaintext: bool,
+    /// The number of encrypted bytes that the transport has not accepted.
+    held: usize,
+    /// Whether close_notify was sent, and whether the transport's sending side was closed after it.
+    sending_ended: bool,
+    lower_ended: bool,
+    /// The error that has ended the session.
+    failure: Option<TlsError>,
+}
+
+impl State {
+    fn new(received: Vec<u8>) -> State {
+        State {
+            untried: true,
+            unread: received,
+            has_plaintext: false,
+            held: 0,
+            sending_ended: false,
+            lower_ended: false,
+            failure: None,
+        }
+    }
+}
+
+/// The progress of a handshake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Handshake {
+    Done,
+    /// The handshake continues when the transport is readable.
+    Read,
+    /// The handshake continues when the transport is writable.
+    Write,
+}
+
+/// Room for plaintext.
+struct Room<'a> {
+    left: usize,
+    put: &'a mut dyn FnMut(&[u8]),
+}
+
+impl TlsLink {
+    /// Creates TLS on top of `lower`. `received` are bytes that were read from `lower` before.
+    pub(super) fn new(lower: Link, session: Connection, received: Vec<u8>) -> TlsLink {
+        TlsLink { lower, session, state: State::new(received) }
+    }
+
+    pub(super) fn lower(&self) -> &Link {
+        &self.lower
+    }
+
+    pub(super) fn lower_mut(&mut self) -> &mut Link {
+        &mut self.lower
+    }
+
+    /// Returns the session, for its properties.
+    pub(crate) fn session(&self) -> &Connection {
+        &self.session
+    }
+
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.session.is_handshaking()
+    }
+
+    /// Returns the number of encrypted bytes that the transport has not accepted.
+    pub(super) fn held(&self) -> usize {
+        self.state.held
+    }
+
+    pub(super) fn has_plaintext(&self) -> bool {
+        self.state.has_plaintext || !self.state.unread.is_empty()
+    }
+
+    pub(super) fn may_read(&self) -> bool {
+        self.has_plaintext() || self.state.failure.is_some() || self.lower.may_read()
+    }
+
+    /// Continues the handshake as far as possible.
+    ///
+    /// # Errors
+    /// An error of TLS, or of the transport. If the peer breaks a rule, it is told so.
+    pub(crate) fn handshake(&mut self) -> io::Result<Handshake> {
+        loop {
+            self.check()?;
+            if !self.flush()? {
+                return Ok(Handshake::Write);
+            }
+            if !self.session.is_handshaking() {
+                return Ok(Handshake::Done);
+            }
+            if self.state.has_plaintext {
+                return Err(self.fail(TlsError::new("the peer has closed the connection during the handshake")));
+            }
+            let mut no_room = Room { left: 0, put: &mut |_| {} };
+            if self.advance(&mut no_room)? == Attempt::WouldBlock {
+                return Ok(if self.flush()? { Handshake::Read } else { Handshake::Write });
+            }
+        }
+    }
+
+    /// Reads plaintext into the spare capacity of `buffer`; see [`Link::receive`].
+    pub(super) fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<Attempt<usize>> {
+        let left = buffer.capacity() - buffer.len();
+        self.receive_by(&mut Room { left, put: &mut |bytes| buffer.extend_from_slice(bytes) })
+    }
+
+    /// Reads plaintext into `room`; see [`Link::receive_into`].
+    pub(super) fn receive_into(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>> {
+        let left = room.len();
+        let mut filled = 0;
+        self.receive_by(&mut Room {
+            left,
+            put: &mut |bytes| {
+                room[filled..filled + bytes.len()].copy_from_slice(bytes);
+                filled += bytes.len();
+            },
+        })
+    }
+
+    fn receive_by(&mut self, room: &mut Room<'_>) -> io::Result<Attempt<usize>> {
+        let total = room.left;
+        loop {
+            if self.state.has_plaintext && self.take_plaintext(room)? {
+                return Ok(Attempt::Done(total - room.left));
+            }
+            self.check()?;
+            let advanced = self.advance(room);
+            if room.left < total {
+                // An error is reported by the next call.
+                return Ok(Attempt::Done(total - room.left));
+            }
+            if advanced? == Attempt::WouldBlock && !self.state.has_plaintext {
+                self.flush()?;
+                return Ok(Attempt::WouldBlock);
+            }
+        }
+    }
+
+    /// Moves decrypted bytes to `room`. Returns whether bytes were moved, or the stream has ended.
+    fn take_plaintext(&mut self, room: &mut Room<'_>) -> io::Result<bool> {
+        let before = room.left;
+        loop {
+            let mut reader = self.session.reader();
+            match reader.fill_buf() {
+                Ok([]) => return Ok(true),
+                Ok(_) if room.left == 0 => return Ok(true),
+                Ok(bytes) => {
+                    let count = bytes.len().min(room.left);
+                    (room.put)(&bytes[..count]);
+                    room.left -= count;
+                    reader.consume(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.state.has_plaintext = false;
+                    return Ok(room.left < before);
+                }
+                Err(_) if room.left < before => return Ok(true),
+                Err(_) => {
+                    let text = "the peer has closed the connection without close_notify: data may be missing";
+                    return Err(self.fail(TlsError::new(text)));
+                }
+            }
+        }
+    }
+
+    /// Decrypts the next bytes of the peer. Plaintext goes to `room` as far as it fits.
+    fn advance(&mut self, room: &mut Room<'_>) -> io::Result<Attempt<()>> {
+        if !self.state.unread.is_empty() {
+            let unread = std::mem::take(&mut self.state.unread);
+            let used = self.feed(&unread, room)?;
+            self.keep_unread(&unread[used..]);
+            return Ok(Attempt::Done(()));
+        }
+        if !self.state.untried && !self.lower.may_read() {
+            return Ok(Attempt::WouldBlock);
+        }
+        let mut scratch = take_scratch();
+        self.state.untried = false;
+        let received = self.lower.receive_into(&mut scratch);
+        let result = match received {
+            Ok(Attempt::Done(0)) => {
+                // The session learns that no more bytes will follow.
+                let ended = self.session.read_tls(&mut io::empty());
+                self.state.has_plaintext = true;
+                ended.map(|_| Attempt::Done(()))
+            }
+            Ok(Attempt::Done(count)) => self.feed(&scratch[..count], room).map(|used| {
+                self.keep_unread(&scratch[used..count]);
+                Attempt::Done(())
+            }),
+            Ok(Attempt::WouldBlock) => Ok(Attempt::WouldBlock),
+            Err(error) => Err(error),
+        };
+        SCRATCH.set(scratch);
+        result
+    }
+
+    fn keep_unread(&mut self, rest: &[u8]) {
+        if !rest.is_empty() {
+            self.state.unread = rest.to_vec();
+        }
+    }
+
+    /// Decrypts `data`. Stops when there is more plaintext than fits into `room`. Returns the number of bytes that the
+    /// session has taken.
+    fn feed(&mut self, data: &[u8], room: &mut Room<'_>) -> io::Result<usize> {
+        let mut rest = data;
+        while !rest.is_empty() {
+            if self.state.has_plaintext && room.left == 0 {
+                break;
+            }
+            self.session.read_tls(&mut rest)?;
+            let state = match self.session.process_new_packets() {
+                Ok(state) => state,
+                Err(error) => {
+                    // The peer gets an alert.
+                    let _ = self.flush();
+                    return Err(self.fail(error.into()));
+                }
+            };
+            if state.plaintext_bytes_to_read() > 0 || state.peer_has_closed() {
+                self.state.has_plaintext = true;
+                self.take_plaintext(room)?;
+            }
+            if state.peer_has_closed() {
+                rest = &[];
+            }
+        }
+        if self.session.wants_write() {
+            self.flush()?;
+        }
+        Ok(data.len() - rest.len())
+    }
+
+    /// Encrypts and sends bytes. Returns the number of bytes that were encrypted; the session may hold a part of them
+    /// back.
+    pub(super) fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>> {
+        if !self.begin_sending()? {
+            return Ok(Attempt::WouldBlock);
+        }
+        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let mut count = 0;
+        while count < total {
+            // Short pieces share a record. The session takes a limited number of bytes at a time.
+            let taken = match count {
+                0 => self.session.writer().write_vectored(pieces),
+                _ => self.session.writer().write(rest_of_piece(pieces, count)),
+            };
+            let taken = taken.map_err(|error| self.fail_writing(error))?;
+            count += taken;
+            if taken == 0 || !self.flush()? {
+                break;
+            }
+        }
+        Ok(if count == 0 && total > 0 { Attempt::WouldBlock } else { Attempt::Done(count) })
+    }
+
+    /// Encrypts and sends up to `count` bytes of a file; see [`Link::send_file`].
+    pub(super) fn send_file(
+        &mut self, file: BorrowedFd<'_>, offset: u64, count: usize,
+    ) -> io::Result<Attempt<usize>> {
+        if !self.begin_sending()? {
+            return Ok(Attempt::WouldBlock);
+        }
+        let mut scratch = take_scratch();
+        let result = self.send_file_by(file, offset, count, &mut scratch);
+        SCRATCH.set(scratch);
+        result
+    }
+
+    fn send_file_by(
+        &mut self, file: BorrowedFd<'_>, offset: u64, count: usize, scratch: &mut [u8],
+    ) -> io::Result<Attempt<usize>> {
+        let mut sent = 0;
+        while sent < count {
+            let want = (count - sent).min(FILE_PIECE);
+            let read = retry_on_intr(|| pread(file, &mut scratch[..want], offset + sent as u64))?;
+            if read == 0 {
+                break;
+            }
+            let taken = self.session.writer().write(&scratch[..read]).map_err(|error| self.fail_writing(error))?;
+            sent += taken;
+            if taken == 0 || !self.flush()? {
+                return Ok(if sent == 0 { Attempt::WouldBlock } else { Attempt::Done(sent) });
+            }
+        }
+        Ok(Attempt::Done(sent))
+    }
+
+    /// Returns whether bytes can be encrypted now, because the transport has accepted all earlier bytes.
+    fn begin_sending(&mut self) -> io::Result<bool> {
+        self.check()?;
+        if self.state.sending_ended {
+            return Err(Errno::PIPE.into());
+        }
+        if self.session.is_handshaking() {
+            return Err(Errno::NOTCONN.into());
+        }
+        self.flush()
+    }
+
+    /// Sends the encrypted bytes that are held back; see [`Link::flush`].
+    pub(super) fn flush(&mut self) -> io::Result<bool> {
+        while self.session.wants_write() {
+            let mut output = Output { to: &mut self.lower, is_blocked: false };
+            match self.session.write_tls(&mut output) {
+                Ok(_) if !output.is_blocked => {}
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                _ if !self.session.wants_write() => {}
+                _ => {
+                    // Without new bytes, this only counts.
+                    let state = self.session.process_new_packets();
+                    self.state.held = state.map_or(1, |state| state.tls_bytes_to_write());
+                    return Ok(false);
+                }
+            }
+        }
+        self.state.held = 0;
+        if !self.lower.flush()? {
+            self.state.held = self.lower.held();
+            return Ok(false);
+        }
+        if self.state.sending_ended && !std::mem::replace(&mut self.state.lower_ended, true) {
+            self.lower.end_sending()?;
+        }
+        Ok(true)
+    }
+
+    /// Sends close_notify, and then closes the sending side of the transport; see [`Link::end_sending`]. If bytes are
+    /// held back, this happens when they are flushed.
+    pub(super) fn end_sending(&mut self) -> io::Result<()> {
+        self.check()?;
+        if !std::mem::replace(&mut self.state.sending_ended, true) {
+            self.session.send_close_notify();
+        }
+        self.flush().map(|_| ())
+    }
+
+    /// Sends close_notify if the transport accepts it now, and closes the transport. Idempotent.
+    pub(super) fn close(&mut self) {
+        if !self.lower.socket().is_closed() {
+            if self.state.failure.is_none() && !self.state.sending_ended {
+                self.session.send_close_notify();
+                let _ = self.flush();
+            }
+            self.lower.close();
+        }
+        self.state.unread = Vec::new();
+    }
+
+    /// Returns the parts that do not belong to a VM; `None` if the transport is closed.
+    pub(super) fn into_parts(self) -> Option<TlsParts> {
+        let TlsLink { mut lower, session, state } = self;
+        Some(TlsParts { lower: lower.take_parts()?, session, state })
+    }
+
+    pub(super) fn from_parts(parts: TlsParts, table: &Rc<Table>) -> TlsLink {
+        let TlsParts { lower, session, mut state } = parts;
+        state.untried = true;
+        TlsLink { lower: Link::from_parts(lower, table), session, state }
+    }
+
+    /// Fails if the session has failed before.
+    fn check(&self) -> io::Result<()> {
+        self.state.failure.as_ref().map_or(Ok(()), |error| Err(error.clone().into()))
+    }
+
+    /// Ends the session with an error, which is returned.
+    #[cold]
+    fn fail(&mut self, error: TlsError) -> io::Error {
+        let error = self.state.failure.get_or_insert(error);
+        error.clone().into()
+    }
+
+    /// Like [`TlsLink::fail`], for an error of the session's writer.
+    #[cold]
+    fn fail_writing(&mut self, error: io::Error) -> io::Error {
+        match error.downcast::<rustls::Error>() {
+            Ok(error) => self.fail(error.into()),
+            Err(error) => error,
+        }
+    }
+}
+
+/// Returns the rest of the piece that contains the byte at `offset`.
+fn rest_of_piece<'a>(pieces: &'a [IoSlice<'_>], mut offset: usize) -> &'a [u8] {
+    for piece in pieces {
+        if offset < piece.len() {
+            return &piece[offset..];
+        }
+        offset -= piece.len();
+    }
+    &[]
+}
+
+fn take_scratch() -> Vec<u8> {
+    let mut scratch = SCRATCH.take();
+    if scratch.is_empty() {
+        scratch.resize(READ_SIZE, 0);
+    }
+    scratch
+}
+
+/// The transport as a destination of the session's records.
+struct Output<'a> {
+    to: &'a mut Link,
+    /// Whether the transport has accepted only a part of the bytes.
+    is_blocked: bool,
+}
+
+impl Output<'_> {
+    fn accepted(&mut self, result: io::Result<Attempt<usize>>, total: usize) -> io::Result<usize> {
+        match result? {
+            Attempt::Done(count) => {
+                self.is_blocked = count < total;
+                Ok(count)
+            }
+            Attempt::WouldBlock => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+}
+
+impl Write for Output<'_> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let sent = self.to.send(data);
+        self.accepted(sent, data.len())
+    }
+
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        if let [only] = pieces {
+            return self.write(only);
+        }
+        let sent = self.to.send_pieces(pieces);
+        self.accepted(sent, pieces.iter().map(|piece| piece.len()).sum())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
