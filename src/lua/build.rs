@@ -117,6 +117,7 @@ record!(2: A B);
 
 /// A value that can contain other values. Used for values that are created rarely.
 pub(crate) enum Value {
+    Boolean(bool),
     Integer(i64),
     Number(f64),
     Name(&'static str),
@@ -134,6 +135,7 @@ impl Push for Value {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(10, None);
         match self {
+            Value::Boolean(value) => to.push_boolean(*value),
             Value::Integer(value) => to.push_integer(*value),
             Value::Number(value) => to.push_number(*value),
             Value::Name(value) => to.push_string(value.as_bytes()),

@@ -19,6 +19,8 @@ enum Cause {
     System(Errno),
     /// A message and its code.
     Library(&'static str, &'static str),
+    /// A message that was composed, and its code.
+    Composed(Box<str>, &'static str),
 }
 
 impl Failure {
@@ -38,12 +40,19 @@ impl Failure {
         Failure(Box::new((call, Cause::Library(message, code))))
     }
 
+    /// Like [`Failure::new`], for a message that was composed.
+    #[cold]
+    pub(crate) fn composed(call: &'static str, message: impl Into<Box<str>>, code: &'static str) -> Self {
+        Failure(Box::new((call, Cause::Composed(message.into(), code))))
+    }
+
     /// Returns the message, `call: what happened`.
     pub(crate) fn message(&self) -> String {
         let (call, cause) = &*self.0;
         match cause {
             Cause::System(errno) => format!("{call}: {}", io::Error::from(*errno)),
             Cause::Library(message, _) => format!("{call}: {message}"),
+            Cause::Composed(message, _) => format!("{call}: {message}"),
         }
     }
 
@@ -51,7 +60,7 @@ impl Failure {
     pub(crate) fn code(&self) -> &'static str {
         match self.0.1 {
             Cause::System(errno) => code_of(errno),
-            Cause::Library(_, code) => code,
+            Cause::Library(_, code) | Cause::Composed(_, code) => code,
         }
     }
 }

@@ -27,6 +27,7 @@ pub(crate) mod supervisor;
 pub(crate) mod task;
 pub(crate) mod template;
 pub(crate) mod timer;
+pub(crate) mod tls;
 pub(crate) mod traceback;
 mod value_error;
 pub(crate) mod waker;
@@ -63,6 +64,7 @@ impl Library for Builtin {
         ("lio.task.core", task::OPEN),
         ("lio.template.core", template::OPEN),
         ("lio.timer", timer::OPEN),
+        ("lio.tls.core", tls::OPEN),
         ("lio.traceback", traceback::OPEN),
         ("ltask", ltask::OPEN),
         ("ltask.bootstrap", Bootstrap::<Builtin>::OPEN),

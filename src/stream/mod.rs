@@ -30,7 +30,7 @@ pub(crate) use receive::{Received, RecvForm};
 use self::queue::{Queue, Sent};
 use crate::event::{READ, WRITE};
 use crate::socket::{Attempt, Socket};
-use crate::tls::Link;
+use crate::tls::{Handshake, Link, Session};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::Rc;
@@ -343,6 +343,31 @@ impl Stream {
             }
             _ => self.write_later(),
         }
+    }
+
+    /// Puts TLS on top of the connection, before its first message or in the middle (STARTTLS). Unread bytes belong to
+    /// TLS. No bytes may be queued.
+    pub(crate) fn start_tls(&mut self, session: Session) {
+        self.leave_wide_buffer();
+        let received = self.input.release_unread();
+        self.link.start_tls(session, received);
+        self.searched = 0;
+        self.untried = true;
+    }
+
+    /// Continues the handshake of TLS. If it must wait, arms the stream for the event that the result names.
+    ///
+    /// # Errors
+    /// An error of TLS, or of the socket. The stream must then be closed.
+    pub(crate) fn handshake(&mut self) -> io::Result<Handshake> {
+        let Some(tls) = self.link.tls_mut() else { return Ok(Handshake::Done) };
+        let progress = tls.handshake()?;
+        match progress {
+            Handshake::Done => {}
+            Handshake::Read => self.link.arm(READ)?,
+            Handshake::Write => self.link.arm(WRITE)?,
+        }
+        Ok(progress)
     }
 
     /// Closes the connection and returns its buffers to the pool. TLS sends close_notify. Queued bytes are discarded.

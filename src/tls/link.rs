@@ -1,6 +1,6 @@
 //! The transport of a connection: a socket, or TLS on top of another transport.
 
-use super::session::TlsLink;
+use super::session::{Lower, Session, TlsLink};
 use crate::socket::{Attempt, Parts, Socket, Table};
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
@@ -10,14 +10,14 @@ use std::rc::Rc;
 /// The transport of a connection.
 pub(crate) enum Link {
     Plain(Socket),
-    Tls(Box<TlsLink>),
+    Tls(Box<TlsLink<Link>>),
 }
 
 /// A transport without the parts that belong to a VM, while it is sent from one VM to another. Dropping this value
 /// closes the socket.
 pub(crate) enum LinkParts {
     Plain(Parts),
-    Tls(Box<super::session::TlsParts>),
+    Tls(Box<(LinkParts, Session)>),
 }
 
 impl From<Socket> for Link {
@@ -45,7 +45,7 @@ impl Link {
     }
 
     /// Returns TLS, the topmost if it is nested; `None` for a plain socket.
-    pub(crate) fn tls(&self) -> Option<&TlsLink> {
+    pub(crate) fn tls(&self) -> Option<&TlsLink<Link>> {
         match self {
             Link::Plain(_) => None,
             Link::Tls(tls) => Some(tls),
@@ -53,7 +53,7 @@ impl Link {
     }
 
     /// Like [`Link::tls`].
-    pub(crate) fn tls_mut(&mut self) -> Option<&mut TlsLink> {
+    pub(crate) fn tls_mut(&mut self) -> Option<&mut TlsLink<Link>> {
         match self {
             Link::Plain(_) => None,
             Link::Tls(tls) => Some(tls),
@@ -61,9 +61,10 @@ impl Link {
     }
 
     /// Puts TLS on top of this transport. `received` are bytes that were read from the transport, and belong to TLS.
-    pub(crate) fn start_tls(&mut self, session: rustls::Connection, received: Vec<u8>) {
+    pub(crate) fn start_tls(&mut self, mut session: Session, received: Vec<u8>) {
+        session.unread(received);
         let lower = self.take();
-        *self = Link::Tls(Box::new(TlsLink::new(lower, session, received)));
+        *self = Link::Tls(Box::new(TlsLink::new(lower, session)));
     }
 
     /// Reads into the spare capacity of `buffer`, which must be at least one byte. A result of 0 means the end of the
@@ -190,7 +191,10 @@ impl Link {
         match self {
             Link::Plain(socket) => Some(LinkParts::Plain(socket.take_parts()?)),
             Link::Tls(_) => match self.take() {
-                Link::Tls(tls) => Some(LinkParts::Tls(Box::new(tls.into_parts()?))),
+                Link::Tls(tls) => {
+                    let (mut lower, session) = tls.into_inner();
+                    Some(LinkParts::Tls(Box::new((lower.take_parts()?, session))))
+                }
                 Link::Plain(_) => None,
             },
         }
@@ -200,12 +204,45 @@ impl Link {
     pub(crate) fn from_parts(parts: LinkParts, table: &Rc<Table>) -> Link {
         match parts {
             LinkParts::Plain(parts) => Link::Plain(Socket::from_parts(parts, table)),
-            LinkParts::Tls(parts) => Link::Tls(Box::new(TlsLink::from_parts(*parts, table))),
+            LinkParts::Tls(parts) => {
+                let (lower, session) = *parts;
+                Link::Tls(Box::new(TlsLink::new(Link::from_parts(lower, table), session)))
+            }
         }
     }
 
     /// Makes this transport own the result of its [`take_parts`](Self::take_parts) again.
     pub(crate) fn restore(&mut self, parts: LinkParts) {
         *self = Link::from_parts(parts, self.socket().table());
+    }
+}
+
+impl Lower for Link {
+    fn receive_into(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>> {
+        Link::receive_into(self, room)
+    }
+    fn may_read(&self) -> bool {
+        Link::may_read(self)
+    }
+    fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
+        Link::send(self, data)
+    }
+    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>> {
+        Link::send_pieces(self, pieces)
+    }
+    fn flush(&mut self) -> io::Result<bool> {
+        Link::flush(self)
+    }
+    fn held(&self) -> usize {
+        Link::held(self)
+    }
+    fn end_sending(&mut self) -> io::Result<()> {
+        Link::end_sending(self)
+    }
+    fn is_closed(&self) -> bool {
+        self.socket().is_closed()
+    }
+    fn close(&mut self) {
+        Link::close(self);
     }
 }

@@ -4,14 +4,33 @@
 //! |---|---|
 //! | [`link`] | the transport of a connection: a socket, or TLS on top of another transport |
 //! | [`session`] | one TLS connection: handshake, decrypting, encrypting |
+//! | [`server`] | a server's options; reading its files again |
+//! | `identity` | certificates with their keys; which of them a client gets |
+//! | `tickets` | keys of session tickets, shared by workers |
+//! | [`client`] | a client's options; trusted authorities |
+//! | `verifier` | the verification of a server's certificate; pins |
+//! | [`development`] | certificates made on the spot |
+//! | [`pem`] | certificates, keys and lists from files and texts |
+//! | [`description`] | what is known about a connection, and about the peer's certificate |
 //! | [`error`] | errors, described for users |
 //!
-//! A connection is plain or TLS from the point of view of its owner alone: both have the same calls.
+//! Streams and the web server use a [`Link`], and need not know whether it is a socket or TLS.
 
+pub(crate) mod client;
+pub(crate) mod description;
+pub(crate) mod development;
 pub(crate) mod error;
+mod identity;
 pub(crate) mod link;
+pub(crate) mod pem;
+pub(crate) mod server;
 pub(crate) mod session;
+mod tickets;
+mod verifier;
 
+pub(crate) use client::{ClientOptions, TlsClient};
 pub(crate) use error::TlsError;
+pub(crate) use identity::Identity;
 pub(crate) use link::{Link, LinkParts};
-pub(crate) use session::Handshake;
+pub(crate) use server::{MinVersion, ServerOptions, TlsServer};
+pub(crate) use session::{Handshake, Session};

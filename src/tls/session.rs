@@ -5,14 +5,12 @@
 //! except if the caller has no room for the plaintext.
 
 use super::error::TlsError;
-use super::link::{Link, LinkParts};
-use crate::socket::{Attempt, Table};
+use crate::socket::Attempt;
 use rustix::io::{Errno, pread, retry_on_intr};
 use rustls::Connection;
 use std::cell::Cell;
 use std::io::{self, BufRead, IoSlice, Write};
 use std::os::fd::BorrowedFd;
-use std::rc::Rc;
 
 /// The maximum number of bytes of a file that are encrypted at a time.
 const FILE_PIECE: usize = 64 * 1024;
@@ -25,20 +23,32 @@ thread_local! {
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// The transport below TLS. The methods are those of `Link`.
+pub(crate) trait Lower {
+    fn receive_into(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>>;
+    fn may_read(&self) -> bool;
+    fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>>;
+    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>>;
+    fn flush(&mut self) -> io::Result<bool>;
+    fn held(&self) -> usize;
+    fn end_sending(&mut self) -> io::Result<()>;
+    fn is_closed(&self) -> bool;
+    fn close(&mut self);
+}
+
 /// TLS on top of another transport.
-pub(crate) struct TlsLink {
-    lower: Link,
-    session: Connection,
+pub(crate) struct TlsLink<L> {
+    lower: L,
+    session: Session,
+}
+
+/// A [`TlsLink`] without its transport.
+pub(crate) struct Session {
+    tls: Connection,
     state: State,
 }
 
-/// The parts of a [`TlsLink`] that do not belong to a VM.
-pub(crate) struct TlsParts {
-    lower: LinkParts,
-    session: Connection,
-    state: State,
-}
-
+#[derive(Default)]
 struct State {
     /// Whether no read of the transport has been tried yet.
     untried: bool,
@@ -53,20 +63,6 @@ struct State {
     lower_ended: bool,
     /// The error that has ended the session.
     failure: Option<TlsError>,
-}
-
-impl State {
-    fn new(received: Vec<u8>) -> State {
-        State {
-            untried: true,
-            unread: received,
-            has_plaintext: false,
-            held: 0,
-            sending_ended: false,
-            lower_ended: false,
-            failure: None,
-        }
-    }
 }
 
 /// The progress of a handshake.
@@ -85,40 +81,57 @@ struct Room<'a> {
     put: &'a mut dyn FnMut(&[u8]),
 }
 
-impl TlsLink {
-    /// Creates TLS on top of `lower`. `received` are bytes that were read from `lower` before.
-    pub(super) fn new(lower: Link, session: Connection, received: Vec<u8>) -> TlsLink {
-        TlsLink { lower, session, state: State::new(received) }
+impl Session {
+    pub(super) fn new(tls: Connection) -> Session {
+        Session { tls, state: State::default() }
     }
 
-    pub(super) fn lower(&self) -> &Link {
+    /// Passes bytes of the peer that were read from the transport before.
+    pub(super) fn unread(&mut self, received: Vec<u8>) {
+        self.state.unread = received;
+    }
+}
+
+impl<L: Lower> TlsLink<L> {
+    /// Puts a session on top of a transport.
+    pub(super) fn new(lower: L, mut session: Session) -> TlsLink<L> {
+        session.state.untried = true;
+        TlsLink { lower, session }
+    }
+
+    /// Separates the session from its transport.
+    pub(super) fn into_inner(self) -> (L, Session) {
+        (self.lower, self.session)
+    }
+
+    pub(super) fn lower(&self) -> &L {
         &self.lower
     }
 
-    pub(super) fn lower_mut(&mut self) -> &mut Link {
+    pub(super) fn lower_mut(&mut self) -> &mut L {
         &mut self.lower
     }
 
-    /// Returns the session, for its properties.
-    pub(crate) fn session(&self) -> &Connection {
-        &self.session
+    /// Returns the state of rustls, for its properties.
+    pub(super) fn tls(&self) -> &Connection {
+        &self.session.tls
     }
 
     pub(crate) fn is_handshaking(&self) -> bool {
-        self.session.is_handshaking()
+        self.session.tls.is_handshaking()
     }
 
     /// Returns the number of encrypted bytes that the transport has not accepted.
     pub(super) fn held(&self) -> usize {
-        self.state.held
+        self.session.state.held
     }
 
     pub(super) fn has_plaintext(&self) -> bool {
-        self.state.has_plaintext || !self.state.unread.is_empty()
+        self.session.state.has_plaintext || !self.session.state.unread.is_empty()
     }
 
     pub(super) fn may_read(&self) -> bool {
-        self.has_plaintext() || self.state.failure.is_some() || self.lower.may_read()
+        self.has_plaintext() || self.session.state.failure.is_some() || self.lower.may_read()
     }
 
     /// Continues the handshake as far as possible.
@@ -131,10 +144,10 @@ impl TlsLink {
             if !self.flush()? {
                 return Ok(Handshake::Write);
             }
-            if !self.session.is_handshaking() {
+            if !self.session.tls.is_handshaking() {
                 return Ok(Handshake::Done);
             }
-            if self.state.has_plaintext {
+            if self.session.state.has_plaintext {
                 return Err(self.fail(TlsError::new("the peer has closed the connection during the handshake")));
             }
             let mut no_room = Room { left: 0, put: &mut |_| {} };
@@ -144,13 +157,13 @@ impl TlsLink {
         }
     }
 
-    /// Reads plaintext into the spare capacity of `buffer`; see [`Link::receive`].
+    /// Reads plaintext into the spare capacity of `buffer`; see `Link::receive`.
     pub(super) fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<Attempt<usize>> {
         let left = buffer.capacity() - buffer.len();
         self.receive_by(&mut Room { left, put: &mut |bytes| buffer.extend_from_slice(bytes) })
     }
 
-    /// Reads plaintext into `room`; see [`Link::receive_into`].
+    /// Reads plaintext into `room`; see `Link::receive_into`.
     pub(super) fn receive_into(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>> {
         let left = room.len();
         let mut filled = 0;
@@ -166,7 +179,7 @@ impl TlsLink {
     fn receive_by(&mut self, room: &mut Room<'_>) -> io::Result<Attempt<usize>> {
         let total = room.left;
         loop {
-            if self.state.has_plaintext && self.take_plaintext(room)? {
+            if self.session.state.has_plaintext && self.take_plaintext(room)? {
                 return Ok(Attempt::Done(total - room.left));
             }
             self.check()?;
@@ -175,7 +188,7 @@ impl TlsLink {
                 // An error is reported by the next call.
                 return Ok(Attempt::Done(total - room.left));
             }
-            if advanced? == Attempt::WouldBlock && !self.state.has_plaintext {
+            if advanced? == Attempt::WouldBlock && !self.session.state.has_plaintext {
                 self.flush()?;
                 return Ok(Attempt::WouldBlock);
             }
@@ -186,7 +199,7 @@ impl TlsLink {
     fn take_plaintext(&mut self, room: &mut Room<'_>) -> io::Result<bool> {
         let before = room.left;
         loop {
-            let mut reader = self.session.reader();
+            let mut reader = self.session.tls.reader();
             match reader.fill_buf() {
                 Ok([]) => return Ok(true),
                 Ok(_) if room.left == 0 => return Ok(true),
@@ -197,7 +210,7 @@ impl TlsLink {
                     reader.consume(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.state.has_plaintext = false;
+                    self.session.state.has_plaintext = false;
                     return Ok(room.left < before);
                 }
                 Err(_) if room.left < before => return Ok(true),
@@ -211,23 +224,23 @@ impl TlsLink {
 
     /// Decrypts the next bytes of the peer. Plaintext goes to `room` as far as it fits.
     fn advance(&mut self, room: &mut Room<'_>) -> io::Result<Attempt<()>> {
-        if !self.state.unread.is_empty() {
-            let unread = std::mem::take(&mut self.state.unread);
+        if !self.session.state.unread.is_empty() {
+            let unread = std::mem::take(&mut self.session.state.unread);
             let used = self.feed(&unread, room)?;
             self.keep_unread(&unread[used..]);
             return Ok(Attempt::Done(()));
         }
-        if !self.state.untried && !self.lower.may_read() {
+        if !self.session.state.untried && !self.lower.may_read() {
             return Ok(Attempt::WouldBlock);
         }
         let mut scratch = take_scratch();
-        self.state.untried = false;
+        self.session.state.untried = false;
         let received = self.lower.receive_into(&mut scratch);
         let result = match received {
             Ok(Attempt::Done(0)) => {
                 // The session learns that no more bytes will follow.
-                let ended = self.session.read_tls(&mut io::empty());
-                self.state.has_plaintext = true;
+                let ended = self.session.tls.read_tls(&mut io::empty());
+                self.session.state.has_plaintext = true;
                 ended.map(|_| Attempt::Done(()))
             }
             Ok(Attempt::Done(count)) => self.feed(&scratch[..count], room).map(|used| {
@@ -243,7 +256,7 @@ impl TlsLink {
 
     fn keep_unread(&mut self, rest: &[u8]) {
         if !rest.is_empty() {
-            self.state.unread = rest.to_vec();
+            self.session.state.unread = rest.to_vec();
         }
     }
 
@@ -252,11 +265,11 @@ impl TlsLink {
     fn feed(&mut self, data: &[u8], room: &mut Room<'_>) -> io::Result<usize> {
         let mut rest = data;
         while !rest.is_empty() {
-            if self.state.has_plaintext && room.left == 0 {
+            if self.session.state.has_plaintext && room.left == 0 {
                 break;
             }
-            self.session.read_tls(&mut rest)?;
-            let state = match self.session.process_new_packets() {
+            self.session.tls.read_tls(&mut rest)?;
+            let state = match self.session.tls.process_new_packets() {
                 Ok(state) => state,
                 Err(error) => {
                     // The peer gets an alert.
@@ -265,14 +278,14 @@ impl TlsLink {
                 }
             };
             if state.plaintext_bytes_to_read() > 0 || state.peer_has_closed() {
-                self.state.has_plaintext = true;
+                self.session.state.has_plaintext = true;
                 self.take_plaintext(room)?;
             }
             if state.peer_has_closed() {
                 rest = &[];
             }
         }
-        if self.session.wants_write() {
+        if self.session.tls.wants_write() {
             self.flush()?;
         }
         Ok(data.len() - rest.len())
@@ -289,8 +302,8 @@ impl TlsLink {
         while count < total {
             // Short pieces share a record. The session takes a limited number of bytes at a time.
             let taken = match count {
-                0 => self.session.writer().write_vectored(pieces),
-                _ => self.session.writer().write(rest_of_piece(pieces, count)),
+                0 => self.session.tls.writer().write_vectored(pieces),
+                _ => self.session.tls.writer().write(rest_of_piece(pieces, count)),
             };
             let taken = taken.map_err(|error| self.fail_writing(error))?;
             count += taken;
@@ -301,7 +314,7 @@ impl TlsLink {
         Ok(if count == 0 && total > 0 { Attempt::WouldBlock } else { Attempt::Done(count) })
     }
 
-    /// Encrypts and sends up to `count` bytes of a file; see [`Link::send_file`].
+    /// Encrypts and sends up to `count` bytes of a file; see `Link::send_file`.
     pub(super) fn send_file(
         &mut self, file: BorrowedFd<'_>, offset: u64, count: usize,
     ) -> io::Result<Attempt<usize>> {
@@ -324,7 +337,7 @@ impl TlsLink {
             if read == 0 {
                 break;
             }
-            let taken = self.session.writer().write(&scratch[..read]).map_err(|error| self.fail_writing(error))?;
+            let taken = self.session.tls.writer().write(&scratch[..read]).map_err(|error| self.fail_writing(error))?;
             sent += taken;
             if taken == 0 || !self.flush()? {
                 return Ok(if sent == 0 { Attempt::WouldBlock } else { Attempt::Done(sent) });
@@ -336,85 +349,73 @@ impl TlsLink {
     /// Returns whether bytes can be encrypted now, because the transport has accepted all earlier bytes.
     fn begin_sending(&mut self) -> io::Result<bool> {
         self.check()?;
-        if self.state.sending_ended {
+        if self.session.state.sending_ended {
             return Err(Errno::PIPE.into());
         }
-        if self.session.is_handshaking() {
+        if self.session.tls.is_handshaking() {
             return Err(Errno::NOTCONN.into());
         }
         self.flush()
     }
 
-    /// Sends the encrypted bytes that are held back; see [`Link::flush`].
+    /// Sends the encrypted bytes that are held back; see `Link::flush`.
     pub(super) fn flush(&mut self) -> io::Result<bool> {
-        while self.session.wants_write() {
+        while self.session.tls.wants_write() {
             let mut output = Output { to: &mut self.lower, is_blocked: false };
-            match self.session.write_tls(&mut output) {
+            match self.session.tls.write_tls(&mut output) {
                 Ok(_) if !output.is_blocked => {}
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
-                _ if !self.session.wants_write() => {}
+                _ if !self.session.tls.wants_write() => {}
                 _ => {
                     // Without new bytes, this only counts.
-                    let state = self.session.process_new_packets();
-                    self.state.held = state.map_or(1, |state| state.tls_bytes_to_write());
+                    let state = self.session.tls.process_new_packets();
+                    self.session.state.held = state.map_or(1, |state| state.tls_bytes_to_write());
                     return Ok(false);
                 }
             }
         }
-        self.state.held = 0;
+        self.session.state.held = 0;
         if !self.lower.flush()? {
-            self.state.held = self.lower.held();
+            self.session.state.held = self.lower.held();
             return Ok(false);
         }
-        if self.state.sending_ended && !std::mem::replace(&mut self.state.lower_ended, true) {
+        if self.session.state.sending_ended && !std::mem::replace(&mut self.session.state.lower_ended, true) {
             self.lower.end_sending()?;
         }
         Ok(true)
     }
 
-    /// Sends close_notify, and then closes the sending side of the transport; see [`Link::end_sending`]. If bytes are
+    /// Sends close_notify, and then closes the sending side of the transport; see `Link::end_sending`. If bytes are
     /// held back, this happens when they are flushed.
     pub(super) fn end_sending(&mut self) -> io::Result<()> {
         self.check()?;
-        if !std::mem::replace(&mut self.state.sending_ended, true) {
-            self.session.send_close_notify();
+        if !std::mem::replace(&mut self.session.state.sending_ended, true) {
+            self.session.tls.send_close_notify();
         }
         self.flush().map(|_| ())
     }
 
     /// Sends close_notify if the transport accepts it now, and closes the transport. Idempotent.
     pub(super) fn close(&mut self) {
-        if !self.lower.socket().is_closed() {
-            if self.state.failure.is_none() && !self.state.sending_ended {
-                self.session.send_close_notify();
+        if !self.lower.is_closed() {
+            if self.session.state.failure.is_none() && !self.session.state.sending_ended {
+                self.session.tls.send_close_notify();
                 let _ = self.flush();
             }
             self.lower.close();
         }
-        self.state.unread = Vec::new();
-    }
-
-    /// Returns the parts that do not belong to a VM; `None` if the transport is closed.
-    pub(super) fn into_parts(self) -> Option<TlsParts> {
-        let TlsLink { mut lower, session, state } = self;
-        Some(TlsParts { lower: lower.take_parts()?, session, state })
-    }
-
-    pub(super) fn from_parts(parts: TlsParts, table: &Rc<Table>) -> TlsLink {
-        let TlsParts { lower, session, mut state } = parts;
-        state.untried = true;
-        TlsLink { lower: Link::from_parts(lower, table), session, state }
+        self.session.state.unread = Vec::new();
     }
 
     /// Fails if the session has failed before.
     fn check(&self) -> io::Result<()> {
-        self.state.failure.as_ref().map_or(Ok(()), |error| Err(error.clone().into()))
+        self.session.state.failure.as_ref().map_or(Ok(()), |error| Err(error.clone().into()))
     }
 
     /// Ends the session with an error, which is returned.
     #[cold]
     fn fail(&mut self, error: TlsError) -> io::Error {
-        let error = self.state.failure.get_or_insert(error);
+        let error = self.session.state.failure.get_or_insert(error);
         error.clone().into()
     }
 
@@ -448,13 +449,13 @@ fn take_scratch() -> Vec<u8> {
 }
 
 /// The transport as a destination of the session's records.
-struct Output<'a> {
-    to: &'a mut Link,
+struct Output<'a, L> {
+    to: &'a mut L,
     /// Whether the transport has accepted only a part of the bytes.
     is_blocked: bool,
 }
 
-impl Output<'_> {
+impl<L: Lower> Output<'_, L> {
     fn accepted(&mut self, result: io::Result<Attempt<usize>>, total: usize) -> io::Result<usize> {
         match result? {
             Attempt::Done(count) => {
@@ -466,7 +467,7 @@ impl Output<'_> {
     }
 }
 
-impl Write for Output<'_> {
+impl<L: Lower> Write for Output<'_, L> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         let sent = self.to.send(data);
         self.accepted(sent, data.len())

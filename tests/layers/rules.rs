@@ -70,7 +70,7 @@ const THREADS: &[(&str, &str)] = &[
 ];
 
 /// Crates that only these folders may name.
-const CRATES: &[(&str, &[&str])] = &[("mlua", &["src/lua/", "src/lib.rs"])];
+const CRATES: &[(&str, &[&str])] = &[("mlua", &["src/lua/", "src/lib.rs"]), ("rustls", &["src/tls/"])];
 
 /// Names that the codec must not use: it has no system calls, no clock and no threads.
 const NOT_IN_CODEC: &[&str] = &[

@@ -4,6 +4,7 @@
 use super::connection::Connection;
 use super::failure::{Code, Failed};
 use super::send::SendReply;
+use super::tls::failure_of;
 use crate::file::OpenFile;
 use crate::lua::{Call, Failure, Fault};
 use crate::stream::queue;
@@ -59,7 +60,7 @@ fn with_file<R>(
     };
     Ok(match f(stream, file) {
         Ok(result) => FileCall::Done(result),
-        Err(error) => FileCall::Failed(Failure::io(CALL, &error)),
+        Err(error) => FileCall::Failed(failure_of(CALL, &error)),
     })
 }
 

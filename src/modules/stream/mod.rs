@@ -17,6 +17,7 @@
 //! | `broadcast` | one message to many connections |
 //! | `holders` | which tasks hold a connection |
 //! | `events` | the events of a wait |
+//! | [`tls`] | TLS on a connection |
 
 mod broadcast;
 pub(super) mod connection;
@@ -29,6 +30,7 @@ mod holders;
 mod queued;
 mod recv;
 mod send;
+pub(super) mod tls;
 
 use self::connection::Connection;
 use crate::event::{CLOSED, READ, WRITE};
@@ -45,6 +47,7 @@ impl Object for Connection {
         try_recv: recv::TRY_RECV, try_send: send::TRY_SEND, file::try_sendfile, arm, close_now, shutdown_now,
         buffered: BUFFERED, is_closed: IS_CLOSED, is_over: IS_OVER, address, set_option, handle: HANDLE,
         make_parcel: MAKE_PARCEL, queued: QUEUED, unread, shared_writer: SHARED_WRITER,
+        tls::start_tls_now, tls::handshake, tls = tls::describe, tls::has_unread,
     };
     const META: FunctionTable = functions! { __tostring = to_string };
 }

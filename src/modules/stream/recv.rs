@@ -7,8 +7,9 @@ use super::connection::{self, Connection};
 use super::failure::{Cause, Code, Failed};
 use super::form;
 use super::queued::queue;
+use super::tls::failure_of;
 use crate::lua::{
-    Argument, ByteSource, BytesOf, Call, Continuation, Failure, Fault, Function, Next, Nil, Outcome, Stack,
+    Argument, ByteSource, BytesOf, Call, Continuation, Fault, Function, Next, Nil, Outcome, Stack,
     identity_of, results, then, upvalue,
 };
 use crate::modules::task::{in_use, own_tasks, tasks};
@@ -256,7 +257,7 @@ fn received(stream: &mut Stream, form: RecvForm<'_>) -> Reply {
         Ok(Received::Ended) if matches!(form, RecvForm::Any) => Reply::End(Nil),
         Ok(Received::Ended) => failed(stream, Cause::Code(Code::Closed)),
         Ok(Received::TooLong) => Reply::Failed(Failed::code(Code::TooLong, None)),
-        Err(error) => failed(stream, Cause::System(Failure::io("recv", &error))),
+        Err(error) => failed(stream, Cause::System(failure_of("recv", &error))),
     }
 }
 

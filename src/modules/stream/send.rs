@@ -3,7 +3,8 @@
 use super::connection::{self, Connection};
 use super::failure::{Code, Failed};
 use super::queued::{queue, returned};
-use crate::lua::{Argument, Call, Failure, Fault, Function, Next, Stack, results, then, upvalue};
+use super::tls::failure_of;
+use crate::lua::{Argument, Call, Fault, Function, Next, Stack, results, then, upvalue};
 use crate::stream::Stream;
 
 /// Upvalue 3 of `send`: the Lua function that sends the rest. Upvalues 1 and 2: the tasks object, and the function that
@@ -91,6 +92,6 @@ fn send_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize)
     Ok(match done {
         Ok(true) => SendReply::Done(true),
         Ok(false) => SendReply::Part(sent as i64),
-        Err(error) => SendReply::Failed(Failed::system(Failure::io("send", &error), sent as i64)),
+        Err(error) => SendReply::Failed(Failed::system(failure_of("send", &error), sent as i64)),
     })
 }

@@ -1,0 +1,27 @@
+//! The keys of session tickets (RFC 8446 section 4.6.1, RFC 5077), shared by the workers of a process.
+//!
+//! A client that returns to another worker can resume its session there. The keys change by themselves every few hours.
+//! Servers share keys only if they have the same options: otherwise, a session of a server that accepts any client
+//! could be resumed at a server that requires a certificate.
+
+use super::error::TlsError;
+use rustc_hash::FxHashMap;
+use rustls::crypto::ring;
+use rustls::server::ProducesTickets;
+use sha2::{Digest, Sha256};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
+static TICKETERS: LazyLock<Mutex<FxHashMap<[u8; 32], Weak<dyn ProducesTickets>>>> = LazyLock::new(Mutex::default);
+
+/// Returns the keys for servers with these options, in a form that contains all of them.
+pub(super) fn shared(options: &str) -> Result<Arc<dyn ProducesTickets>, TlsError> {
+    let key: [u8; 32] = Sha256::digest(options).into();
+    let mut all = TICKETERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = all.get(&key).and_then(Weak::upgrade) {
+        return Ok(found);
+    }
+    all.retain(|_, ticketer| ticketer.strong_count() > 0);
+    let made = ring::Ticketer::new()?;
+    all.insert(key, Arc::downgrade(&made));
+    Ok(made)
+}
