@@ -13,7 +13,7 @@ local now <const> = require("lio").now
 local M = {}
 
 -- The object with which another task can cancel a `connect`. While the `connect` waits, `token` is the token on which
--- it waits.
+-- it waits; during a handshake of TLS, `connection` is the connection.
 local Attempt = {}
 Attempt.__index = Attempt
 Attempt.__name = "lio.attempt"
@@ -23,6 +23,7 @@ function Attempt:close()
   misuse.check_kind("close", self, "attempt")
   self.closed = true
   if self.token then self.driver.scheduler.wakeup(self.token, "closed") end
+  if self.connection then self.connection:close() end
   return true
 end
 
@@ -53,6 +54,20 @@ local function connect_ip(driver, addr, port, opts)
   return race:run(opts.attempt)
 end
 
+-- Puts TLS on a connected socket. Returns a connection, or false, message, code.
+local function secure(driver, s, tls, host, opts, started)
+  local c, message, code = driver.net.wrap(s)
+  if not c then return false, message, code end
+  local attempt <const>, seconds = opts.attempt, opts.timeout
+  if seconds then seconds = math.max(seconds - (now() - started), 0) end
+  if attempt then attempt.connection = c end
+  local ok
+  ok, message, code = require("lio.net.tls").shake_hands(driver, c, tls, host, seconds)
+  if attempt then attempt.connection = nil end
+  if not ok then return false, message, code end
+  return c
+end
+
 local function connect(driver, addr, port, opts)
   misuse.check_address("connect", addr)
   local path = addr:match("^unix:(.+)$")
@@ -60,7 +75,12 @@ local function connect(driver, addr, port, opts)
   opts = check_options(opts)
   local attempt = opts.attempt
   if attempt and attempt.closed then return false, "closed", "closed" end
-  local s, message, code
+  local tls, s, message, code
+  if opts.tls then
+    tls, message, code = require("lio.tls").client_of("net.connect", opts.tls)
+    if not tls then return false, message, code end
+  end
+  local started = now()
   if path then
     s, message, code = connect_unix(driver, path, opts)
   else
@@ -72,7 +92,8 @@ local function connect(driver, addr, port, opts)
     return false, "closed", "closed"
   end
   if not s then return false, message, code end
-  return driver.net.wrap(s)
+  if not tls then return driver.net.wrap(s) end
+  return secure(driver, s, tls, not path and addr or nil, opts, started)
 end
 
 -- `install(driver, calls)`: adds the functions of this file, and `resolve`, to `calls`.
@@ -87,6 +108,8 @@ function M.install(driver, calls)
   -- `connect(addr, port [, opts])` returns a connection, or `false, message, code`. `addr` is an IP address, a host
   -- name, or `"unix:/path"`. `opts.timeout` is in seconds, and includes the time for resolving a name. `opts.attempt`
   -- is a result of `attempt()`: if another task closes the attempt meanwhile, `connect` returns `false, "closed"`.
+  -- `opts.tls` is true for an encrypted connection; or the options of `tls.client`, or its result. The time for the
+  -- handshake is part of `timeout`.
   function calls.connect(addr, port, opts)
     return connect(driver, addr, port, opts)
   end

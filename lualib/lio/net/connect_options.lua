@@ -5,6 +5,7 @@ local options = require "lio.options"
 
 local RULES <const> = {
   timeout = options.seconds,
+  tls = options.any,
   attempt = options.rule("a result of net.attempt", function(value) return misuse.is_kind(value, "attempt") end),
 }
 

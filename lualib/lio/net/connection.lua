@@ -19,7 +19,7 @@ local M = {}
 -- The functions of `driver.net` that are also methods of connections.
 local METHODS <const> = {
   "recv", "send", "sendfile", "close", "shutdown", "timeout", "peer", "sock", "option", "wait_readable",
-  "wait_closed", "transfer",
+  "wait_closed", "transfer", "start_tls",
 }
 
 stream.metatable.__close = function(c) c:close() end
@@ -212,7 +212,7 @@ function M.install(driver)
     misuse.check_kind("wait_readable", c, "connection")
     misuse.check_optional_seconds("wait_readable", 2, seconds)
     if is_closed(c) then return nil, "closed", "closed" end
-    if c:buffered() > 0 then return true end
+    if c:has_unread() then return true end
     local armed, message, code = c:arm(READ)
     if not armed then return nil, message, code end
     local reason = driver:wait_readable(c, seconds)

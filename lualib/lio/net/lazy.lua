@@ -11,6 +11,7 @@ local TOPICS <const> = {
   ["lio.net.listen"] = "listen bind accept",
   ["lio.net.sendfile"] = "sendfile",
   ["lio.net.serve"] = "serve",
+  ["lio.net.tls"] = "start_tls",
   ["lio.net.transfer"] = "transfer on_transfer",
   ["lio.net.udp"] = "udp recvfrom sendto",
 }

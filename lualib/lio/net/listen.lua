@@ -24,6 +24,10 @@ local OPTIONS <const> = {
   end),
 }
 
+-- The options of `listen`: those of `bind`, and `tls`.
+local LISTEN_OPTIONS <const> = { tls = options.any }
+for name, rule in pairs(OPTIONS) do LISTEN_OPTIONS[name] = rule end
+
 local M = {}
 
 -- Addresses ------------------------------------------------------------------------------------------
@@ -168,10 +172,20 @@ local function is_open_socket(value)
   return pcall(function() return value:option("nodelay", true) end)
 end
 
+-- Returns TLS for the option `tls`; nil if there is none; or false, message, code.
+local function tls_of(opts)
+  if not opts.tls then return nil end
+  local object, message, code = require("lio.tls").server_of("net.listen", opts.tls)
+  if not object then return false, message, code end
+  return object
+end
+
 local function listen_on_socket(driver, socket, opts)
-  options.check("net.listen", 3, opts, OPTIONS)
+  opts = options.check("net.listen", 3, opts, LISTEN_OPTIONS)
   if not is_open_socket(socket) then misuse.bad("listen", 1, "address or open socket expected") end
-  return listener.new(driver, socket)
+  local tls, message, code = tls_of(opts)
+  if tls == false then return false, message, code end
+  return listener.new(driver, socket, nil, nil, tls)
 end
 
 -- `install(driver, calls)`: adds the functions of this file, and `accept`, to `calls`.
@@ -181,14 +195,17 @@ function M.install(driver, calls)
   -- `listen(addr, port [, opts])` returns a listener, or `false, message, code`. `addr` is an IP address, a host name,
   -- `"unix:/path"`, `"unix:@name"` for an abstract unix socket, or a `lio.socket` that is already listening. For a
   -- unix socket, `port` is nil. If `port` is 0, the system chooses it; see `listener:address()`. `opts`: `backlog`
-  -- (1024), `reuseport`, `v6only`, `mode` (permission bits of the unix socket).
+  -- (1024), `reuseport`, `v6only`, `mode` (permission bits of the unix socket), `tls` (the options of `tls.server`, or its
+  -- result).
   function calls.listen(addr, port, opts)
     if type(addr) == "userdata" then return listen_on_socket(driver, addr, opts) end
     check_address("listen", addr, port)
-    opts = options.check("net.listen", 3, opts, OPTIONS)
+    opts = options.check("net.listen", 3, opts, LISTEN_OPTIONS)
+    local tls, message, code = tls_of(opts)
+    if tls == false then return false, message, code end
     local socket, file, key = open_socket(driver, addr, port, opts)
     if not socket then return false, file, key end
-    return listener.new(driver, socket, file, key)
+    return listener.new(driver, socket, file, key, tls)
   end
 
   -- `bind(addr, port [, opts])` returns a `lio.socket` that listens, or `nil, message, code`. Its connections wait

@@ -26,23 +26,28 @@ local Listener = {}
 Listener.__index = Listener
 Listener.__name = "lio.listener"
 
--- `new(driver, socket, file, key)` returns a listener, which owns the socket. If the selector refuses the socket,
+-- `new(driver, socket, file, key, tls)` returns a listener, which owns the socket. If the selector refuses the socket,
 -- closes the socket and returns false, a message and a code. `file`, if given, is removed when the listener is closed;
--- `key` identifies the socket for the supervisor of `lio --watch`.
-function M.new(driver, socket, file, key)
+-- `key` identifies the socket for the supervisor of `lio --watch`. `tls`, if given, is a result of `tls.server`: `accept`
+-- then returns connections whose handshakes are complete.
+function M.new(driver, socket, file, key, tls)
   local ok, message, code = stream.register_socket(driver.selector, socket)
   if not ok then
     socket:close()
     return false, message, code
   end
   local address = socket:info("socket")
-  return setmetatable({
+  local listener = setmetatable({
     driver = driver,
     socket = socket,
     file = file,
     key = key,
     text = address and tostring(address) or "?",
   }, Listener)
+  if tls then
+    listener.handshakes = require("lio.net.tls").new(driver, tls, function() driver:wake_reader(socket, "ready") end)
+  end
+  return listener
 end
 
 function Listener:__tostring()
@@ -60,13 +65,34 @@ local function pause_accepting(listener, message)
   if listener.on_exhausted then listener.on_exhausted() end
 end
 
+-- Accepts connections until a handshake is complete, and returns its connection; otherwise returns the same as
+-- `stream.accept`. After a number of connections, other tasks run.
+local function accept_tls(handshakes, selector, socket)
+  for _ = 1, 16 do
+    local c = handshakes:take()
+    if c then return c end
+    local message, code
+    c, message, code = accept_stream(selector, socket)
+    if not c then return c, message, code end
+    handshakes:begin(c)
+  end
+  handshakes.driver:sleep(0)
+  return accept_tls(handshakes, selector, socket)
+end
+
 -- Accepts a connection, and waits for one if none is pending. If `backend` is given, the backend accepts instead of
 -- this file.
 local function accept_or_wait(listener, queue, backend)
-  local socket, selector = listener.socket, listener.driver.selector
+  local socket, selector, handshakes = listener.socket, listener.driver.selector, listener.handshakes
   while not listener.closed do
     local c, message, code
-    if backend then c, message, code = backend:accept() else c, message, code = accept_stream(selector, socket) end
+    if backend then
+      c, message, code = backend:accept()
+    elseif handshakes then
+      c, message, code = accept_tls(handshakes, selector, socket)
+    else
+      c, message, code = accept_stream(selector, socket)
+    end
     if c then
       listener.paused = nil
       return c
@@ -107,15 +133,25 @@ function Listener.accept(listener)
 end
 
 -- `listener:take_waiting()` returns a connection from the system's queue, or nil if the queue is empty. Does not wait.
+-- With TLS, returns a connection whose handshake is complete.
 function Listener:take_waiting()
   misuse.check_kind("take_waiting", self, "listener")
   if self.closed then return nil end
-  local c = accept_stream(self.driver.selector, self.socket)
+  local c
+  if self.handshakes then c = self.handshakes:take() else c = accept_stream(self.driver.selector, self.socket) end
   if not c then return nil end
   return adopt(self.driver, c)
 end
 
 -- State ----------------------------------------------------------------------------------------------
+
+-- `listener:reload_tls()`: reads the certificates again, for later connections. Returns true; or nil, message, "tls", and
+-- then the listener keeps its certificates.
+function Listener:reload_tls()
+  misuse.check_kind("reload_tls", self, "listener")
+  if not self.handshakes then misuse.raise "reload_tls: the listener has no TLS" end
+  return self.handshakes.object:reload()
+end
 
 -- `listener:timeout(seconds)`: limits how long `accept` may wait; nil: no limit.
 Listener.timeout = option.timeout
@@ -140,6 +176,7 @@ function Listener:close()
   misuse.check_kind("close", self, "listener")
   if self.closed then return true end
   self.closed = true
+  if self.handshakes then self.handshakes:close() end
   -- If the supervisor or another worker also has the socket open, the system would report the socket's events even
   -- after the close.
   if supervisor or self.is_duplicate then self.driver.selector:event_del(self.socket) end

@@ -1,7 +1,7 @@
 //! TLS on a connection, for `lualib/lio/net/tls.lua`.
 
 use super::connection::Connection;
-use crate::lua::{Call, Failure, Fault, Nil, Value, failed, results};
+use crate::lua::{Call, Failure, Fault, Nil, Value, results};
 use crate::modules::tls::{ClientObject, ServerObject, failure};
 use crate::tls::description::{Description, PeerCertificate};
 use crate::tls::{Handshake, TlsError};
