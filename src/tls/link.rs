@@ -10,8 +10,11 @@ use std::rc::Rc;
 /// The transport of a connection.
 pub(crate) enum Link {
     Plain(Socket),
-    Tls(Box<TlsLink<Link>>),
+    Tls(Box<Tls>),
 }
+
+/// TLS on top of another transport.
+pub(crate) type Tls = TlsLink<Link>;
 
 /// A transport without the parts that belong to a VM, while it is sent from one VM to another. Dropping this value
 /// closes the socket.
@@ -45,7 +48,7 @@ impl Link {
     }
 
     /// Returns TLS, the topmost if it is nested; `None` for a plain socket.
-    pub(crate) fn tls(&self) -> Option<&TlsLink<Link>> {
+    pub(crate) fn tls(&self) -> Option<&Tls> {
         match self {
             Link::Plain(_) => None,
             Link::Tls(tls) => Some(tls),
@@ -53,7 +56,7 @@ impl Link {
     }
 
     /// Like [`Link::tls`].
-    pub(crate) fn tls_mut(&mut self) -> Option<&mut TlsLink<Link>> {
+    pub(crate) fn tls_mut(&mut self) -> Option<&mut Tls> {
         match self {
             Link::Plain(_) => None,
             Link::Tls(tls) => Some(tls),

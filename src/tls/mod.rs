@@ -31,6 +31,6 @@ mod verifier;
 pub(crate) use client::{ClientOptions, TlsClient};
 pub(crate) use error::TlsError;
 pub(crate) use identity::Identity;
-pub(crate) use link::{Link, LinkParts};
+pub(crate) use link::{Link, LinkParts, Tls};
 pub(crate) use server::{MinVersion, ServerOptions, TlsServer};
 pub(crate) use session::{Handshake, Session};

@@ -22,6 +22,8 @@ impl<T: Transport> Server<T> {
         let slot = self.connections.insert(Connection::new(stamp, transport));
         if self.proxy_policy.is_some() {
             self.connections[slot].state = State::ProxyHeader { since: None };
+        } else if self.connections[slot].transport.needs_handshake() {
+            self.connections[slot].state = State::Handshake { since: None };
         }
         self.enqueue(slot);
         Some(self.connections[slot].id(slot))

@@ -142,7 +142,7 @@ impl<T: Transport> Server<T> {
     /// Closes idle connections, and other connections as soon as they would become idle.
     pub(crate) fn drain(&mut self) {
         self.phase = Phase::Draining;
-        self.close_where(|state| matches!(state, State::Idle | State::ProxyHeader { .. }));
+        self.close_where(|state| matches!(state, State::Idle | State::ProxyHeader { .. } | State::Handshake { .. }));
     }
 
     /// Closes all connections. Tasks that wait on them are resumed.

@@ -55,6 +55,8 @@ pub(super) enum State {
     /// Before the first request, the header of the PROXY protocol is read. `since`: when the connection started to
     /// wait for the header.
     ProxyHeader { since: Option<Time> },
+    /// Before the first request, the handshake of TLS takes place. `since`: when the connection started to wait.
+    Handshake { since: Option<Time> },
     /// Between requests; no byte of the next request has arrived.
     Idle,
     /// A part of a head has arrived; `since`: the time of its first byte.

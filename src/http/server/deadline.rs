@@ -33,13 +33,14 @@ impl<T: Transport> Server<T> {
         let deadline = match &mut connection.state {
             State::Idle => clock.now.saturating_add(settings.keep_alive_time),
             State::ProxyHeader { since } => since.get_or_insert(clock.now).saturating_add(settings.header_time),
+            State::Handshake { since } => since.get_or_insert(clock.now).saturating_add(settings.handshake_time),
             State::Head { since, .. } => since.saturating_add(settings.header_time),
             State::Discarding { since, .. } => since.get_or_insert(clock.now).saturating_add(settings.body_time),
             State::Blocked { .. } => clock.now.saturating_add(settings.write_time),
             State::Handling(_) | State::Lingering => return,
         };
-        let falls_idle =
-            self.phase == Phase::Draining && matches!(connection.state, State::Idle | State::ProxyHeader { .. });
+        let is_unused = matches!(connection.state, State::Idle | State::ProxyHeader { .. } | State::Handshake { .. });
+        let falls_idle = self.phase == Phase::Draining && is_unused;
         // Without a registration, the connection would wait forever.
         if falls_idle || !connection.transport.is_registered() {
             return self.close(slot);

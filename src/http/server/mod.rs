@@ -9,6 +9,7 @@
 //! | `work` | the next work; events |
 //! | `accept` | new connections; closing idle connections to make room |
 //! | `proxy` | the header of the PROXY protocol |
+//! | `handshake` | the handshake of TLS |
 //! | `request` | parsing the next request; discarding unread bodies |
 //! | `body` | bodies of requests that a handler reads |
 //! | `respond` | whole responses; heads |
@@ -33,6 +34,7 @@ mod close;
 mod connection;
 mod deadline;
 pub(crate) mod draft;
+mod handshake;
 pub(crate) mod id;
 mod pieces;
 pub(crate) mod proxied;

@@ -23,8 +23,8 @@ impl<T: Transport> Server<T> {
         connection.proxied.as_deref().filter(|_| is_same)
     }
 
-    /// Reads the header of a connection. Returns whether it is complete, so that requests follow. Otherwise, the
-    /// connection waits for more bytes, or was closed.
+    /// Reads the header of a connection. Returns whether it is complete, so that the handshake of TLS or requests follow.
+    /// Otherwise, the connection waits for more bytes, or was closed.
     #[cold]
     pub(super) fn read_proxy_header(&mut self, slot: usize, clock: Clock) -> bool {
         let Some(policy) = &self.proxy_policy else { return self.begin_requests(slot) };
@@ -66,7 +66,9 @@ impl<T: Transport> Server<T> {
     }
 
     fn begin_requests(&mut self, slot: usize) -> bool {
-        self.connections[slot].state = State::Idle;
+        let connection = &mut self.connections[slot];
+        connection.state =
+            if connection.transport.needs_handshake() { State::Handshake { since: None } } else { State::Idle };
         true
     }
 

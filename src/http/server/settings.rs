@@ -20,6 +20,8 @@ pub(crate) struct Clock {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) head: Limits,
+    /// The longest time for the handshake of TLS.
+    pub(crate) handshake_time: Span,
     /// The longest time from the first byte of a head to its blank line.
     pub(crate) header_time: Span,
     /// The longest time between two requests.
@@ -40,6 +42,7 @@ impl Default for Settings {
         const SECOND: Span = 1_000_000_000;
         Settings {
             head: Limits::default(),
+            handshake_time: 10 * SECOND,
             header_time: 10 * SECOND,
             keep_alive_time: 60 * SECOND,
             body_time: 10 * SECOND,

@@ -1,11 +1,25 @@
 //! The transport of a connection: a plain socket, TLS, or memory in tests.
 
 use crate::stream::queue::{Attempt, Sink};
+use crate::tls::Handshake;
 use std::io;
 use std::net::IpAddr;
 
 /// The byte stream below a connection. No method waits.
 pub(crate) trait Transport: Sink {
+    /// Whether a handshake comes before the first request.
+    fn needs_handshake(&self) -> bool {
+        false
+    }
+
+    /// Continues the handshake. `received` are bytes that were read before its first call; they belong to it.
+    ///
+    /// # Errors
+    /// An error if the handshake has failed. The transport must then be closed.
+    fn handshake(&mut self, _received: &[u8]) -> io::Result<Handshake> {
+        Ok(Handshake::Done)
+    }
+
     /// Reads available bytes into `room`. `Done(0)` means that the peer has closed its sending side.
     fn receive(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>>;
 

@@ -144,6 +144,10 @@ impl<T: Transport> Server<T> {
                     true => continue,
                     false => return None,
                 },
+                State::Handshake { .. } => match self.continue_handshake(slot, clock) {
+                    true => continue,
+                    false => return None,
+                },
                 State::Lingering => {
                     self.discard_rest(slot);
                     return None;

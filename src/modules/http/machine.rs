@@ -5,6 +5,7 @@ use crate::event::clock::VmClock;
 use crate::event::{self, Inbox};
 use crate::http::server::{Clock, Server};
 use crate::lua::{ByteSource, Call, Fault};
+use crate::tls::TlsServer;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::SystemTime;
@@ -26,6 +27,8 @@ pub(super) struct Machine {
     pub(super) served: Cell<u32>,
     /// The time at which the loop's timer for this server fires; `u64::MAX` if it is not set.
     pub(super) timer: Cell<u64>,
+    /// TLS of accepted connections.
+    pub(super) tls: RefCell<Option<Rc<TlsServer>>>,
     /// The maximum number of bytes of a body, unless a call sets another limit.
     pub(super) body_limit: u64,
 }

@@ -7,6 +7,7 @@ use crate::codec::forwarded::{self, Element};
 use crate::codec::networks::Networks;
 use crate::http::server::proxied::ProxyPolicy;
 use crate::lua::{Call, Fault, Function, FunctionTable, New, Object, Stack, functions};
+use crate::modules::stream::tls::table_of;
 use std::net::IpAddr;
 
 impl Object for Networks {
@@ -92,8 +93,20 @@ pub(super) fn expect_proxy_header(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `request.used_tls(req)`: returns whether the client has used TLS, according to the PROXY protocol.
+/// `request.used_tls(req)`: returns whether the client uses TLS on this connection, or has used TLS according to the
+/// PROXY protocol.
 pub(super) const USED_TLS: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
-    Ok(machine.server.borrow().proxied(id).is_some_and(|proxied| proxied.is_tls))
+    let server = machine.server.borrow();
+    let is_encrypted = server.transport(id).is_some_and(|transport| transport.tls().is_some());
+    Ok(is_encrypted || server.proxied(id).is_some_and(|proxied| proxied.is_tls))
+});
+
+/// `request.tls(req)`: returns a table that describes TLS on the connection, as `c:tls()` does; nil if it is not
+/// encrypted.
+pub(super) const TLS: Function = Function::new(|call: &mut Call<'_>| {
+    let (machine, id) = served(call, 1)?;
+    let server = machine.server.borrow();
+    let tls = server.transport(id).and_then(|transport| transport.tls()?.describe());
+    Ok(tls.map(table_of))
 });

@@ -13,6 +13,7 @@ use crate::http::server::{ConnectionId, Readiness, Server, Settings};
 use crate::lua::{Call, Failure, Fault, Field, Function, FunctionTable, New, Object, failed, functions};
 use crate::modules::selector::state::Selector;
 use crate::modules::stream::connection::Connection;
+use crate::modules::tls;
 use crate::socket::{Attempt, Socket};
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -34,7 +35,7 @@ impl Object for ServerObject {
     const METHODS: FunctionTable = functions! {
         listen, accept, admit, connect: memory::CONNECT, take_events, flush, expire, work_count: WORK_COUNT,
         set_callbacks: callbacks::SET_CALLBACKS, dispatcher: serve::DISPATCHER, count: COUNT, is_full: IS_FULL,
-        proxies::expect_proxy_header, notify_next_close: NOTIFY_NEXT_CLOSE, close_some_idle, stop: STOP, drain: DRAIN, close: CLOSE,
+        proxies::expect_proxy_header, set_tls, notify_next_close: NOTIFY_NEXT_CLOSE, close_some_idle, stop: STOP, drain: DRAIN, close: CLOSE,
     };
 }
 
@@ -61,7 +62,7 @@ impl Machine {
 
     fn add_connection(&self, server: &mut Server<AnyTransport>, socket: Socket) {
         let registration = socket.source().map(|source| source.join_later(&self.selector, Mode::Once));
-        let id = server.accept(Network::of(socket.into()));
+        let id = server.accept(Network::of(socket.into(), self.tls.borrow().clone()));
         if let (Some(id), Some(registration)) = (id, registration) {
             registration.post_to(&self.inbox, id.number());
         }
@@ -104,6 +105,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
             headers: setting(call, "headers")? as usize,
             fields: setting(call, "fields")? as usize,
         },
+        handshake_time: Settings::default().handshake_time,
         header_time: span(setting(call, "header_time")?),
         keep_alive_time: span(setting(call, "keep_alive_time")?),
         body_time: span(setting(call, "body_time")?),
@@ -122,6 +124,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
         clock: Cell::new(None),
         served: Cell::new(0),
         timer: Cell::new(u64::MAX),
+        tls: RefCell::default(),
         body_limit,
     };
     Ok(New::of(ServerObject { machine: Rc::new(machine), body: Vec::new() }))
@@ -135,6 +138,17 @@ fn listen(call: &mut Call<'_>) -> Result<(), Fault> {
         registration.post_to(&machine.inbox, LISTENING);
     }
     call.set_field(1, LISTENER, 2)
+}
+
+/// `S:set_tls(tls, seconds)`: puts TLS on the connections that are accepted from now on; `tls` is a `lio.tls.server`. A
+/// handshake may take `seconds`.
+fn set_tls(call: &mut Call<'_>) -> Result<(), Fault> {
+    let tls = call.object::<tls::ServerObject>(2)?.0.clone();
+    let time = span(call.number(3)?);
+    let machine = machine(call)?;
+    machine.server.borrow_mut().set_handshake_time(time);
+    machine.tls.replace(Some(tls));
+    Ok(())
 }
 
 /// `S:accept([all])`: returns true if more connections may be waiting, or if the server is full; false if no connection
@@ -161,7 +175,7 @@ fn admit(call: &mut Call<'_>) -> Result<(), Fault> {
     };
     let (link, input, output) = stream.take_parts();
     let mut server = machine.server.borrow_mut();
-    if let Some(id) = server.adopt(Network::of(link), &input, &output) {
+    if let Some(id) = server.adopt(Network::of(link, None), &input, &output) {
         registration.post_to(&machine.inbox, id.number());
     }
     Ok(())

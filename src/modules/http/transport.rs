@@ -5,7 +5,7 @@ use crate::http::memory::ServerEnd;
 use crate::http::server::{Interest, Transport};
 use crate::socket::address::Side;
 use crate::stream::queue::{Attempt, Sink};
-use crate::tls::Link;
+use crate::tls::{Handshake, Link, Tls, TlsServer};
 use socket2::SockAddr;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -25,11 +25,14 @@ pub(crate) struct Network {
     link: Link,
     /// Whether no read has been tried yet, so that it is unknown whether data is available.
     untried: bool,
+    /// TLS to put on the connection before the first request.
+    tls: Option<Rc<TlsServer>>,
 }
 
 impl Network {
-    pub(crate) fn of(link: Link) -> AnyTransport {
-        AnyTransport::Network(Network { link, untried: true })
+    /// Creates the transport of a connection. If `tls` is given, the connection begins with a handshake.
+    pub(crate) fn of(link: Link, tls: Option<Rc<TlsServer>>) -> AnyTransport {
+        AnyTransport::Network(Network { link, untried: true, tls })
     }
 }
 
@@ -59,6 +62,17 @@ impl Sink for Network {
 }
 
 impl Transport for Network {
+    fn needs_handshake(&self) -> bool {
+        self.tls.is_some() || self.link.tls().is_some_and(|tls| tls.is_handshaking())
+    }
+
+    fn handshake(&mut self, received: &[u8]) -> io::Result<Handshake> {
+        if let Some(server) = self.tls.take() {
+            self.link.start_tls(server.session()?, received.to_vec());
+        }
+        self.link.tls_mut().map_or(Ok(Handshake::Done), |tls| tls.handshake())
+    }
+
     #[inline]
     fn receive(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>> {
         self.untried = false;
@@ -108,6 +122,14 @@ impl AnyTransport {
         match self {
             AnyTransport::Network(network) => network.link.socket().address(Side::Peer),
             AnyTransport::Memory(_, address) => Ok(address.clone()),
+        }
+    }
+
+    /// Returns TLS of the connection; `None` if it is not encrypted.
+    pub(crate) fn tls(&self) -> Option<&Tls> {
+        match self {
+            AnyTransport::Network(network) => network.link.tls(),
+            AnyTransport::Memory(..) => None,
         }
     }
 
@@ -164,6 +186,14 @@ impl Sink for AnyTransport {
 }
 
 impl Transport for AnyTransport {
+    fn needs_handshake(&self) -> bool {
+        forward!(self.needs_handshake())
+    }
+
+    fn handshake(&mut self, received: &[u8]) -> io::Result<Handshake> {
+        forward!(self.handshake(received))
+    }
+
     #[inline]
     fn receive(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>> {
         forward!(self.receive(room))

@@ -30,7 +30,7 @@ mod holders;
 mod queued;
 mod recv;
 mod send;
-pub(super) mod tls;
+pub(crate) mod tls;
 
 use self::connection::Connection;
 use crate::event::{CLOSED, READ, WRITE};
