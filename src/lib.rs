@@ -76,9 +76,9 @@ mod modules;
 mod socket;
 mod stream;
 mod task;
-mod tls;
 #[cfg(feature = "vendored")]
 mod terminal;
+mod tls;
 
 #[doc(hidden)]
 pub use lua::Function;

@@ -291,11 +291,6 @@ impl Socket {
         Self::of(parts.fd, parts.protocol, parts.phase, table)
     }
 
-    /// Makes this socket own the result of its [`take_parts`](Self::take_parts) again.
-    pub(crate) fn restore(&mut self, parts: Parts) {
-        *self = Self::from_parts(parts, &self.table);
-    }
-
     fn of_number(number: RawFd, owns: bool, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> io::Result<Socket> {
         let fd = if owns { Fd::Own(adopt::owned(number)?.into()) } else { adopt::lent(number)? };
         let mut socket = Self::of(fd, protocol, phase, table);

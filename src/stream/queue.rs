@@ -155,10 +155,6 @@ impl<F: Clone> Queue<F> {
         self.queued + ITEM_COST * self.items.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queued == 0 && self.items.is_empty()
-    }
-
     /// Copies all unsent bytes in memory, in order; `None` if there are files in the queue.
     pub(crate) fn copy(&self) -> Option<Vec<u8>> {
         let mut all = Vec::with_capacity(self.queued);

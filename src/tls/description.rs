@@ -4,12 +4,12 @@ use super::session::{Lower, TlsLink};
 use rustls::pki_types::CertificateDer;
 use rustls::{Connection, HandshakeKind, ProtocolVersion};
 use sha2::{Digest, Sha256};
+use std::net::IpAddr;
 use x509_cert::Certificate;
 use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::name::Name;
-use std::net::IpAddr;
 
 /// What is known about a TLS connection.
 pub(crate) struct Description {

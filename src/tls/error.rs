@@ -166,7 +166,9 @@ mod tests {
 
     #[test]
     fn a_certificate_error_says_what_is_wrong() {
-        let expired = |seconds| text(CertificateError::ExpiredContext { time: at(1_000_000 + seconds), not_after: at(1_000_000) });
+        let expired = |seconds| {
+            text(CertificateError::ExpiredContext { time: at(1_000_000 + seconds), not_after: at(1_000_000) })
+        };
         assert_eq!(expired(3 * 86400), "certificate expired 3 days ago");
         assert_eq!(expired(86400), "certificate expired 1 day ago");
         assert_eq!(expired(7200), "certificate expired 2 hours ago");

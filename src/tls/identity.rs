@@ -47,8 +47,7 @@ pub(super) struct Certificates {
 impl Certificates {
     /// Reads the certificates of `identities`, of which there must be at least one.
     pub(super) fn load(identities: &[Identity]) -> Result<Certificates, TlsError> {
-        let mut loaded =
-            Certificates { all: Vec::new(), exact: FxHashMap::default(), wildcard: FxHashMap::default() };
+        let mut loaded = Certificates { all: Vec::new(), exact: FxHashMap::default(), wildcard: FxHashMap::default() };
         for identity in identities {
             let certified = identity.load()?;
             let leaf = Certificate::from_der(&certified.cert[0]);

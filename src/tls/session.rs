@@ -315,9 +315,7 @@ impl<L: Lower> TlsLink<L> {
     }
 
     /// Encrypts and sends up to `count` bytes of a file; see `Link::send_file`.
-    pub(super) fn send_file(
-        &mut self, file: BorrowedFd<'_>, offset: u64, count: usize,
-    ) -> io::Result<Attempt<usize>> {
+    pub(super) fn send_file(&mut self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Attempt<usize>> {
         if !self.begin_sending()? {
             return Ok(Attempt::WouldBlock);
         }

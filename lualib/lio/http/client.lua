@@ -26,6 +26,7 @@ local SHARED_OPTIONS <const> = {
   decode = options.boolean,
   headers = options.table,
   proxy = options.either(options.string, options.is_false),
+  tls = options.any,
   socket = options.rule("a path", function(value) return type(value) == "string" and value ~= "" end),
 }
 

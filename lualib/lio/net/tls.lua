@@ -30,7 +30,7 @@ local function wait_for_handshake(driver, c, deadline)
     local reason = queue:wait_ready(c, math.max(deadline - now(), 0))
     queue:release(c)
     if reason == "closed" then return nil, "closed", "closed" end
-    if reason == "timeout" then return nil, "start_tls: the handshake took too long", "timeout" end
+    if reason == "timeout" then return nil, "handshake: timeout", "timeout" end
   end
 end
 

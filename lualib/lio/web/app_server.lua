@@ -17,13 +17,17 @@ local Response <const> = require("lio.web.response").Response
 local serve <const> = http.serve
 local setmetatable <const> = setmetatable
 
+local now <const> = require("lio").now
+
 -- The selector's bit for "readable".
 local READ <const> = 1
+-- A failure to read the certificates again is logged at most once in this number of seconds.
+local MESSAGE_INTERVAL <const> = 60
 
 local M = {}
 
 -- Fields: `app`, `driver`, `server` (the native server), `stopping`, `closed`, `socket` (the listening socket),
--- `on_leave` (called when a connection has been removed), `timer`, `idle_task` (the state of a serving task that has
+-- `tls` (a result of `tls.server`, or nil), `on_leave` (called when a connection has been removed), `timer`, `idle_task` (the state of a serving task that has
 -- ended, for reuse), `unflushed` (functions to call before the loop waits, by request id), and `exchanges`, by request
 -- id.
 local AppServer = {}
@@ -77,8 +81,18 @@ end
 
 -- The loop ---------------------------------------------------------------------------------------------
 
+-- Reads the certificates again if their files have changed. A failure is logged at most once in MESSAGE_INTERVAL
+-- seconds.
+local function reload_tls(self)
+  local reloaded, message = self.tls:reload_if_changed()
+  if reloaded ~= nil or self.reported and now() - self.reported < MESSAGE_INTERVAL then return end
+  self.reported = now()
+  require "lio.net.report"("cannot read the certificates again: " .. message)
+end
+
 -- Called when the loop is about to wait.
 function AppServer:before_wait()
+  if self.tls then reload_tls(self) end
   local id, before = next(self.unflushed)
   while id do
     self.unflushed[id] = nil
@@ -136,6 +150,13 @@ function AppServer:accept_waiting()
   local more = self.server:accept(true)
   self:serve_soon()
   return more
+end
+
+-- `app_server:use_tls(tls)`: puts TLS on the connections that are accepted from now on. `tls` is a result of
+-- `tls.server`.
+function AppServer:use_tls(tls)
+  self.tls = tls
+  self.server:set_tls(tls, require("lio.tls").settings_of(tls).handshake_timeout)
 end
 
 function AppServer:admit(c)

@@ -18,6 +18,7 @@ local LISTEN_OPTIONS <const> = {
   reuseport = options.boolean,
   v6only = options.boolean,
   mode = options.integer(0, 511),
+  tls = options.any,
 }
 
 -- `lio serve` passes `module` and `args`.
@@ -74,12 +75,12 @@ local function bound_to(listening)
   return table.unpack(where, 1, 3)
 end
 
--- Returns the URL of the address that `listening` is bound to, or `"unix:/path"`.
-local function url_of(listening)
+-- Returns the URL of the address that `listening` is bound to, or `"unix:/path"`. The default of `scheme` is "http".
+local function url_of(listening, scheme)
   local ip, port, family = bound_to(listening)
   if family == "unix" then return "unix:" .. tostring(ip) end
   local host = ip:find(":", 1, true) and "[" .. ip .. "]" or ip
-  return ("http://%s:%d/"):format(host, port)
+  return ("%s://%s:%d/"):format(scheme or "http", host, port)
 end
 
 local function is_loopback(listening)
@@ -122,16 +123,34 @@ local function net_options(opts)
   return { backlog = opts.backlog, reuseport = opts.reuseport, v6only = opts.v6only, mode = opts.mode }
 end
 
+-- Returns the result of `tls.server` for the option `tls`; nil if there is none. Raises if a certificate cannot be read.
+local function tls_of(call, option)
+  if not option then return nil end
+  local tls = require "lio.tls"
+  -- Clients with ALPN know that the server speaks HTTP/1.1.
+  if type(option) == "table" and option.alpn == nil then
+    local all = { alpn = { "http/1.1" } }
+    for name, value in pairs(option) do all[name] = value end
+    option = all
+  end
+  local object, message = tls.server_of("app:" .. call, option)
+  if not object then misuse.raise(("app:%s: %s"):format(call, message)) end
+  return object
+end
+
 local function listen(app, call, where, opts)
   local driver = driver_for(call)
   local addr, port = parse_address(call, where, opts)
   local expect_proxy_header = proxy_protocol_of(call, opts.proxy_protocol)
+  local tls = tls_of(call, opts.tls)
   local listener, message = driver.net.listen(addr, port, net_options(opts))
   if not listener then return nil, cannot_listen(addr, port, message) end
   local server, app_server = serve(app, driver, listener)
   if expect_proxy_header then expect_proxy_header(app_server.server) end
+  if tls then app_server:use_tls(tls) end
+  server.tls = tls
   listener.on_exhausted = function() app_server:close_some_idle() end
-  server.url = url_of(listener)
+  server.url = url_of(listener, tls and "https")
   -- A worker does not warn: the VM that started the workers has already warned.
   if not M.worker() then warn_of_debug(app, listener) end
   return server
@@ -168,6 +187,8 @@ local function start_workers(app, where, opts)
     misuse.raise "app:run: several workers can be started only in a program's main chunk, not in a loop or a service"
   end
   local addr, port = parse_address("run", where, opts)
+  -- The workers share the keys of session tickets as long as this value exists.
+  local tls = tls_of("run", opts.tls)
   local ok, message = require("lio.web.workers").start {
     addr = addr,
     port = port,
@@ -178,7 +199,7 @@ local function start_workers(app, where, opts)
     grace = app.grace or loop.grace,
     watchdog = opts.watchdog,
     on_listening = function(socket)
-      announce(url_of(socket))
+      announce(url_of(socket, tls and "https"))
       warn_of_debug(app, socket)
     end,
   }

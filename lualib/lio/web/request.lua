@@ -46,6 +46,9 @@ end
 -- Behind a proxy, the client may use TLS: web/trust_proxy.lua also sets this field.
 getters.is_tls = native.used_tls
 
+-- A table that describes TLS on the connection to the server, as `c:tls()` of `lio.net` does; nil if there is none.
+getters.tls = native.tls
+
 -- In a mounted app, web/mount_scope.lua sets these two fields.
 function getters.base() return "" end
 function getters.original_path(req) return req.path end

@@ -9,10 +9,11 @@ use crate::codec::http1::response_head::RequestKind;
 use crate::codec::http1::stored_section;
 use crate::http::client::{Data, ResponseHead, ResponseRead, Responses};
 use crate::lua::{
-    BytesOf, Call, Fault, Field, Function, FunctionTable, NewTailed, NewWith, Nil, Object, TailedSource, Value, failed,
+    BytesOf, Call, Fault, Field, Function, FunctionTable, NewTailed, NewWith, Nil, Object, TailedSource, Value,
     functions, results,
 };
 use crate::modules::stream::connection::Connection;
+use crate::modules::stream::tls::failure_of;
 use crate::stream::Stream;
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -103,7 +104,7 @@ fn head(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let table = call.shared::<Table>()?;
     let (responses, stream, _) = responses_of(call)?;
     let found = responses.head(stream, &mut table.0.borrow_mut());
-    Ok(match found.map_err(failed("recv"))? {
+    Ok(match found.map_err(|error| failure_of("recv", &error))? {
         ResponseRead::Ready(source) => Reply::Head((source.status.into(), NewTailed { source, fields: [] })),
         other => reply(other),
     })
@@ -121,7 +122,7 @@ fn lend(stream: &mut Stream, index: i32, Data { data, consume }: Data) -> Reply 
 fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
     let (responses, stream, index) = responses_of(call)?;
-    Ok(match responses.piece(stream, limit).map_err(failed("recv"))? {
+    Ok(match responses.piece(stream, limit).map_err(|error| failure_of("recv", &error))? {
         ResponseRead::Ready(data) => lend(stream, index, data),
         other => reply(other),
     })
@@ -131,7 +132,7 @@ fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
 fn body(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
     let (responses, stream, index) = responses_of(call)?;
-    Ok(match responses.whole(stream, limit).map_err(failed("recv"))? {
+    Ok(match responses.whole(stream, limit).map_err(|error| failure_of("recv", &error))? {
         ResponseRead::Ready(data) => lend(stream, index, data),
         ResponseRead::End => Reply::Bytes(responses.take_collected()),
         other => reply(other),

@@ -9,8 +9,8 @@ use super::form;
 use super::queued::queue;
 use super::tls::failure_of;
 use crate::lua::{
-    Argument, ByteSource, BytesOf, Call, Continuation, Fault, Function, Next, Nil, Outcome, Stack,
-    identity_of, results, then, upvalue,
+    Argument, ByteSource, BytesOf, Call, Continuation, Fault, Function, Next, Nil, Outcome, Stack, identity_of,
+    results, then, upvalue,
 };
 use crate::modules::task::{in_use, own_tasks, tasks};
 use crate::modules::timer::Timers;

@@ -9,7 +9,7 @@ use std::io;
 
 /// Returns the failure of a call on a connection that may be TLS.
 #[cold]
-pub(super) fn failure_of(call: &'static str, error: &io::Error) -> Failure {
+pub(crate) fn failure_of(call: &'static str, error: &io::Error) -> Failure {
     match TlsError::of(error) {
         Some(error) => failure(call, error),
         None => Failure::io(call, error),

@@ -3,6 +3,7 @@
 
 local decoding = require "lio.http.client.decoding"
 local defer = require "lio.defer"
+local endpoints = require "lio.http.client.endpoint"
 local misuse = require "lio.misuse"
 local now <const> = require("lio").now
 local options = require "lio.options"
@@ -14,7 +15,7 @@ local urls = require "lio.http.client.url"
 local MAX_DISCARD <const> = 64 * 1024
 
 -- The codes with which a request can fail if the server has closed an idle connection.
-local CONNECTION_LOST <const> = { closed = true, reset = true, truncated = true }
+local CONNECTION_LOST <const> = { closed = true, reset = true, truncated = true, tls = true }
 
 -- Preparing --------------------------------------------------------------------------------------------
 
@@ -44,6 +45,7 @@ local function prepare(client, opts)
   request.socket = option(client, opts, "socket")
   -- The client's limit does not apply to streams.
   request.limit = options.to_integer(opts.limit or (opts.stream and math.maxinteger or client.options.limit))
+  request.tls = option(client, opts, "tls")
   request.history = {}
   local proxy = option(client, opts, "proxy")
   if proxy then
@@ -55,16 +57,6 @@ end
 
 -- Sending ----------------------------------------------------------------------------------------------
 
--- Returns the endpoint for a request; or nil, message, code.
-local function endpoint_of(request)
-  if request.url.scheme ~= "http" then
-    return nil, "https addresses need TLS, which is not supported yet", "tls"
-  end
-  local socket, via = request.socket, request.proxy or request.url
-  if socket then return { key = "unix:" .. socket, addr = "unix:" .. socket } end
-  if via.scheme ~= "http" then return nil, "a proxy with https needs TLS, which is not supported yet", "tls" end
-  return { key = via.host .. " " .. via.port, addr = via.host, port = via.port }
-end
 
 -- Returns whether a failed request may be sent again: the server may have closed the idle connection before the request
 -- arrived, the request is idempotent (any other request could be executed twice, RFC 9112 section 9.5), and its body
@@ -95,9 +87,11 @@ end
 -- Sends a request. If the request fails and may be repeated, sends it again on a new connection. Returns the response;
 -- or nil, message, code.
 local function send(client, request)
-  local endpoint, message, code = endpoint_of(request)
+  local endpoint, message, code = endpoints.of(request)
   if not endpoint then return nil, message, code end
-  request:render(request.decode and decoding.ACCEPTED or nil, request.proxy)
+  -- A proxy reads the requests that are not encrypted.
+  local proxy = request.url.scheme == "http" and not request.socket and request.proxy or nil
+  request:render(request.decode and decoding.ACCEPTED or nil, proxy)
   local response, again
   response, message, code, again = send_once(client, request, endpoint, false)
   if again then response, message, code = send_once(client, request, endpoint, true) end

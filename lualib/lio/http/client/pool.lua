@@ -136,9 +136,7 @@ local function open(pool, host, endpoint, seconds)
   local _ <close> = defer(function()
     if not opened then free_place(pool, host) end
   end)
-  if seconds and seconds <= 0 then return nil, "connect: timeout", "timeout" end
-  local connect = (pool.options.net or driver.net).connect
-  local c, message, code = connect(endpoint.addr, endpoint.port, { timeout = seconds })
+  local c, message, code = endpoint:connect(driver, pool.options.net or driver.net, seconds)
   if not c then return nil, message, code end
   if pool.closed then
     c:close()
@@ -156,7 +154,7 @@ local function seconds_left(timeouts, deadline)
 end
 
 -- `pool:acquire(endpoint, timeouts [, is_new])` returns a connection that the caller owns until it is released or
--- closed; or nil, message, code. `endpoint`: `key`, `addr`, `port`; `timeouts`: `connect` (seconds for the whole call)
+-- closed; or nil, message, code. `endpoint`: a result of `endpoints.of`; `timeouts`: `connect` (seconds for the whole call)
 -- and `deadline`; `is_new`: whether the connection must be new.
 function Pool:acquire(endpoint, timeouts, is_new)
   if self.closed then return nil, "closed", "closed" end

@@ -3,6 +3,7 @@
 -- head is checked, so no value that a program supplies can split a request in two.
 
 local http = require "lio.http"
+local basic_credentials <const> = require "lio.http.client.credentials"
 local body_of <const> = require("lio.http.client.body").of
 local misuse = require "lio.misuse"
 local urls = require "lio.http.client.url"
@@ -18,27 +19,6 @@ local IDEMPOTENT <const> = { GET = true, HEAD = true, PUT = true, DELETE = true,
 local HAS_BODY <const> = { POST = true, PUT = true, PATCH = true }
 -- The client sets these fields itself.
 local SET_BY_CLIENT <const> = { ["transfer-encoding"] = true, ["content-length"] = true, expect = true }
-
-local ALPHABET <const> = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-
--- RFC 4648 section 4.
-local function base64(text)
-  local out = {}
-  for first = 1, #text, 3 do
-    local a, b, c = text:byte(first, first + 2)
-    local bits = a << 16 | (b or 0) << 8 | (c or 0)
-    for place = 0, 3 do
-      local index = (bits >> (18 - 6 * place) & 63) + 1
-      out[#out + 1] = ALPHABET:sub(index, index)
-    end
-  end
-  local missing = -#text % 3
-  return table.concat(out, "", 1, #out - missing) .. ("="):rep(missing)
-end
-
-local function basic_credentials(user, password)
-  return "Basic " .. base64(user .. ":" .. (password or ""))
-end
 
 -- Header fields in order. `by_name`: the last value of each name, by lower-case name.
 local Fields = {}
