@@ -31,6 +31,7 @@ pub(crate) mod tls;
 pub(crate) mod traceback;
 mod value_error;
 pub(crate) mod waker;
+pub(crate) mod websocket;
 
 use self::ltask::bootstrap::{Bootstrap, Environment};
 use crate::ltask::system::Preparation;
@@ -66,6 +67,7 @@ impl Library for Builtin {
         ("lio.timer", timer::OPEN),
         ("lio.tls.core", tls::OPEN),
         ("lio.traceback", traceback::OPEN),
+        ("lio.websocket.core", websocket::OPEN),
         ("ltask", ltask::OPEN),
         ("ltask.bootstrap", Bootstrap::<Builtin>::OPEN),
         ("ltask.core", ltask::core::OPEN),

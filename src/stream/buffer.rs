@@ -52,6 +52,10 @@ impl Buffer {
         &self.memory.data[self.start..]
     }
 
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory.data[self.start..]
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.memory.data.len() == self.start
     }

@@ -8,6 +8,7 @@
 //! | `parcel` | streams that are sent to another VM |
 //! | [`mod@file`] | files, sent by the kernel |
 //! | [`broadcast`] | messages to many streams |
+//! | `deliver` | messages that are sent or queued as a whole |
 //! | [`queue`] | the output queue: bytes, shared bytes, ranges of files |
 //!
 //! A stream is registered once, for both directions, and requests events one at a time: a call that would block also
@@ -15,6 +16,7 @@
 
 pub(crate) mod broadcast;
 mod buffer;
+mod deliver;
 pub(crate) mod file;
 pub(crate) mod holders;
 mod parcel;
@@ -142,6 +144,11 @@ impl Stream {
     /// Returns the bytes that were read from the peer and not consumed yet.
     pub(crate) fn buffered(&self) -> &[u8] {
         self.input.bytes()
+    }
+
+    /// Like [`Stream::buffered`]; the bytes may be changed.
+    pub(crate) fn buffered_mut(&mut self) -> &mut [u8] {
+        self.input.bytes_mut()
     }
 
     /// Removes the first `count` buffered bytes.

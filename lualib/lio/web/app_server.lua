@@ -125,9 +125,26 @@ end
 
 -- Connections ------------------------------------------------------------------------------------------
 
-function AppServer:count() return self.server:count() end
+function AppServer:count() return self.server:count() + self.websocket_count end
 
-function AppServer:is_full() return self.server:is_full() end
+-- `app_server:add_websocket(ws)`: the server counts a WebSocket connection until `remove_websocket`, and closes it when it
+-- stops.
+function AppServer:add_websocket(ws)
+  self.websockets[ws] = true
+  self.websocket_count = self.websocket_count + 1
+end
+
+function AppServer:remove_websocket(ws)
+  if not self.websockets[ws] then return end
+  self.websockets[ws] = nil
+  self.websocket_count = self.websocket_count - 1
+  if self.stopping then self.on_leave() end
+end
+
+
+function AppServer:is_full()
+  return self.server:is_full() or self:count() >= self.app.settings.connections
+end
 
 -- Makes the native server call `on_leave` when the next connection has been removed.
 function AppServer:notify_leave() self.server:notify_next_close() end
@@ -182,6 +199,9 @@ function AppServer:stop()
   -- sleep lets more clients learn from a response that their connection will be closed.
   self.driver:sleep(supervisor and supervisor.is_replaced() and 1 or 0.05)
   self.server:drain()
+  if next(self.websockets) then
+    require("lio.web.websocket").close_all(self.websockets, self.driver.scheduler.fork)
+  end
   for _, exchange in pairs(self.exchanges) do
     -- A stream of events does not end by itself.
     if exchange.event_stream then exchange.event_stream:finish() end
@@ -192,6 +212,7 @@ end
 -- Completes the stop: closes all connections. Tasks that are waiting on a connection get "closed".
 function AppServer:close()
   self.server:close()
+  for ws in pairs(self.websockets) do ws:abort() end
   self.closed = true
   self:serve_soon()
   self:leave()
@@ -201,7 +222,7 @@ end
 function M.new(app, driver)
   local server = http.server(app.settings, app.routes, driver.selector)
   local self = setmetatable({
-    app = app, driver = driver, server = server, stopping = false, unflushed = {},
+    app = app, driver = driver, server = server, stopping = false, unflushed = {}, websockets = {}, websocket_count = 0,
   }, AppServer)
   server:set_callbacks {
     app_server = self,

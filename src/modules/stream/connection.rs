@@ -1,6 +1,7 @@
 //! The object `lio.connection`.
 
 use crate::lua::{Call, Fault, Stack};
+use crate::modules::websocket::state::WebSocket;
 use crate::stream::Stream;
 use crate::task::Tasks;
 use std::ops::{Deref, DerefMut};
@@ -11,11 +12,26 @@ pub(crate) struct Connection {
     stream: Stream,
     /// The VM's tasks; set when a task first waits in `recv`.
     pub(super) tasks: Option<Rc<Tasks>>,
+    /// The state of the protocol, if the connection speaks WebSocket.
+    websocket: Option<Box<WebSocket>>,
+}
+
+impl Connection {
+    /// Makes the connection speak WebSocket.
+    pub(crate) fn start_websocket(&mut self, websocket: WebSocket) {
+        self.websocket = Some(Box::new(websocket));
+    }
+
+    /// Returns the stream and the state of WebSocket, if there is one.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> (&mut Stream, Option<&mut WebSocket>) {
+        (&mut self.stream, self.websocket.as_deref_mut())
+    }
 }
 
 impl From<Stream> for Connection {
     fn from(stream: Stream) -> Self {
-        Connection { stream, tasks: None }
+        Connection { stream, tasks: None, websocket: None }
     }
 }
 

@@ -55,7 +55,8 @@ end
 
 -- Endpoints --------------------------------------------------------------------------------------------
 
--- `of(request)` returns the endpoint of a request; or nil, message, code. Its field `key` identifies it.
+-- `of(request)` returns the endpoint of a request; or nil, message, code. Its field `key` identifies it. If `request.tunnels`
+-- is true, a proxy opens a tunnel even if the connection is not encrypted.
 function M.of(request)
   local url, socket, proxy = request.url, request.socket, request.proxy
   local via = not socket and proxy or nil
@@ -76,10 +77,10 @@ function M.of(request)
   if endpoint.tls then
     -- A connection to a server is used for its name only.
     key[#key + 1] = ("https %s %d %d"):format(url.host, url.port, number_of(endpoint.tls))
-    if via then
-      endpoint.tunnel = via
-      key[#key + 1] = ("%s:%s"):format(via.user or "", via.password or "")
-    end
+  end
+  if via and (endpoint.tls or request.tunnels) then
+    endpoint.tunnel = via
+    key[#key + 1] = ("%s:%s"):format(via.user or "", via.password or "")
   end
   endpoint.key = table.concat(key, " ")
   return endpoint

@@ -1,0 +1,212 @@
+-- `app:ws`: accepts WebSocket connections (RFC 6455 section 4.2). Called by webserver.lua. The connection belongs to the
+-- program after the handshake; an app server knows its WebSocket connections, so that a stop closes them.
+
+local connections = require "lio.websocket.connection"
+local core = require "lio.websocket.core"
+local handler_error = require "lio.web.handler_error"
+local misuse = require "lio.misuse"
+local options = require "lio.options"
+local exchange_of <const> = require("lio.web.exchange").of_request
+
+local GOING_AWAY <const>, INTERNAL_ERROR <const> = 1001, 1011
+
+local is_false <const> = options.is_false
+
+local OPTIONS <const> = {
+  protocols = options.rule("a list of names", function(value)
+    if type(value) ~= "table" or #value == 0 then return false end
+    for _, name in ipairs(value) do
+      if type(name) ~= "string" or not name:find "^[%w!#$%%&'*+.^_`|~-]+$" then return false end
+    end
+    return true
+  end),
+  origins = options.rule("\"same\", \"any\", a list of origins such as \"https://a.example\", or a function",
+    function(value) return value == "same" or value == "any" or type(value) == "table" or misuse.is_callable(value) end),
+  max_message = options.integer(1),
+  max_frame = options.integer(1),
+  max_ratio = options.integer(1, (1 << 32) - 1),
+  compress = options.either(options.boolean, options.one_of("context")),
+  compress_from = options.integer(0),
+  ping = options.either(options.seconds, options.rule("false", is_false.test)),
+  timeout = options.seconds,
+}
+
+local CALLBACKS <const> = { open = true, message = true, close = true }
+
+-- The default options.
+local DEFAULTS <const> = {
+  origins = "same",
+  max_message = 1024 * 1024,
+  max_ratio = 200,
+  compress = true,
+  compress_from = 256,
+  ping = 30,
+  timeout = 30,
+}
+
+local M = {}
+
+-- The handshake ----------------------------------------------------------------------------------------
+
+-- Refuses a request. Returns the values that the handler returns.
+local function refuse(status, text, headers)
+  return status, text .. "\n", headers
+end
+
+local function has_token(value, wanted)
+  for token in (value or ""):gmatch "[^,%s]+" do
+    if token:lower() == wanted then return true end
+  end
+  return false
+end
+
+-- Returns whether an origin is that of the server itself: the host and the port are those of the request.
+local function is_same_origin(req, origin)
+  local authority = origin:match "^https?://([^/]+)$"
+  return authority ~= nil and req.host ~= nil and authority:lower() == req.host:lower()
+end
+
+-- Returns whether the page that connects may do so. A client without an origin is no browser.
+local function is_allowed(req, allowed)
+  local origin = req:header "origin"
+  if not origin or allowed == "any" then return true end
+  if allowed == "same" then return is_same_origin(req, origin) end
+  if type(allowed) == "table" then
+    for _, one in ipairs(allowed) do
+      if one:lower() == origin:lower() then return true end
+    end
+    return false
+  end
+  return allowed(origin, req) and true or false
+end
+
+-- Checks a request. Returns nil if it is a WebSocket handshake; otherwise the response that refuses it.
+local function refusal(req, opts)
+  if req.version ~= "1.1" or not has_token(req:header "upgrade", "websocket")
+    or not has_token(req:header "connection", "upgrade")
+  then
+    return refuse(426, "this address accepts WebSocket connections only", { Upgrade = "websocket", Connection = "Upgrade" })
+  end
+  if req:header "sec-websocket-version" ~= "13" then
+    return refuse(426, "the version of WebSocket must be 13", { ["Sec-WebSocket-Version"] = "13" })
+  end
+  if not is_allowed(req, opts.origins) then return refuse(403, "connections from this origin are not allowed") end
+end
+
+-- Returns the response's head, the subprotocol and the parameters of the compression; or nil and a message.
+local function respond(req, opts)
+  local accept, protocol, extensions, deflate = core.respond(req:header "sec-websocket-key" or "",
+    req:header_all "sec-websocket-protocol", opts.protocols or {}, req:header_all "sec-websocket-extensions",
+    opts.compress ~= false, opts.compress == "context")
+  if not accept then return nil, protocol end
+  local lines = {
+    "HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Accept: " .. accept,
+  }
+  if protocol then lines[#lines + 1] = "Sec-WebSocket-Protocol: " .. protocol end
+  if extensions then lines[#lines + 1] = "Sec-WebSocket-Extensions: " .. extensions end
+  lines[#lines + 1] = "\r\n"
+  return table.concat(lines, "\r\n"), protocol, deflate
+end
+
+-- Serving ----------------------------------------------------------------------------------------------
+
+-- Runs a function of the program. If it raises, logs the error and closes the connection with 1011.
+local function run(req, ws, f, ...)
+  local ok, err = xpcall(f, handler_error.catch, ...)
+  if ok then return true end
+  handler_error.log(req, err)
+  ws:close(INTERNAL_ERROR, "internal error")
+  return false
+end
+
+-- The event handler of a connection with callbacks: a task runs only while there are messages.
+local Handler = {}
+Handler.__index = Handler
+
+-- The function of the task: passes one message after another to the program.
+local function pass_messages(handler)
+  local ws <const>, message_of <const> = handler.ws, handler.callbacks.message
+  while not ws.ended do
+    local message, kind = ws.poll(ws.c)
+    if not message then break end
+    if message_of and not run(handler.req, ws, message_of, ws, message, kind) then break end
+  end
+  handler.is_busy = false
+end
+
+function Handler:on_events(events)
+  if events & ~2 ~= 0 and not self.is_busy then
+    self.is_busy = true
+    self.ws.driver.scheduler.start(pass_messages, self)
+  end
+  if events & 2 ~= 0 then self.ws.driver:dispatch(self.ws.c, 2) end
+end
+
+local function serve_callbacks(req, ws, callbacks)
+  local handler = setmetatable({ ws = ws, req = req, callbacks = callbacks, is_busy = true }, Handler)
+  ws.is_polled = true
+  local leave = ws.on_closed
+  function ws.on_closed()
+    leave(ws)
+    if callbacks.close then
+      ws.driver.scheduler.start(run, req, ws, callbacks.close, ws, ws.code, ws.reason)
+    end
+  end
+  if callbacks.open and not run(req, ws, callbacks.open, ws, req) then return end
+  if ws.ended then return end
+  ws.driver:set_event_handler(ws.c, handler)
+  pass_messages(handler)
+end
+
+local function serve_function(req, ws, handler)
+  local _ <close> = ws
+  run(req, ws, handler, ws, req)
+end
+
+-- Accepts the connection of a request. Returns nothing, or the response that refuses it.
+local function accept(req, opts, handler)
+  local status, body, headers = refusal(req, opts)
+  if status then return status, body, headers end
+  local head, protocol, deflate = respond(req, opts)
+  if not head then return refuse(400, protocol) end
+  local exchange = exchange_of(req)
+  local app_server <const>, driver <const> = exchange.app_server, exchange.driver
+  if app_server.stopping then return refuse(503, "the server is stopping") end
+  local c = req:take_over()
+  if not c:send(head) then return c:close() end
+  local ws = connections.new(driver, c, {
+    role = "server", protocol = protocol, deflate = deflate, ping = opts.ping, timeout = opts.timeout,
+    max_message = opts.max_message, max_frame = opts.max_frame or opts.max_message, max_ratio = opts.max_ratio,
+    compress_from = opts.compress_from,
+  })
+  app_server:add_websocket(ws)
+  ws.on_closed = function() app_server:remove_websocket(ws) end
+  if type(handler) == "table" then serve_callbacks(req, ws, handler) else serve_function(req, ws, handler) end
+end
+
+-- `handler(opts, handler)` returns the handler of a route that accepts WebSocket connections. Raises for invalid
+-- arguments.
+function M.handler(opts, handler)
+  opts = options.check("app:ws", 2, opts, OPTIONS)
+  local all = {}
+  for name, value in pairs(DEFAULTS) do all[name] = value end
+  for name, value in pairs(opts) do all[name] = value end
+  if type(handler) == "table" and not misuse.is_callable(handler) then
+    for name, f in pairs(handler) do
+      if not CALLBACKS[name] then options.unknown("app:ws", name, CALLBACKS, "callback") end
+      if not misuse.is_callable(f) then options.wrong("app:ws", name, "a function", f, "callback") end
+    end
+  else
+    misuse.check_function("ws", 3, handler)
+  end
+  return function(req) return accept(req, all, handler) end
+end
+
+-- `close_all(websockets)`: tells the peers of the connections that the server stops. Used by web/app_server.lua.
+function M.close_all(websockets, start)
+  local list = {}
+  for ws in pairs(websockets) do list[#list + 1] = ws end
+  for _, ws in ipairs(list) do start(ws.close, ws, GOING_AWAY, "the server stops") end
+end
+
+return M

@@ -1,0 +1,302 @@
+-- A WebSocket connection: messages, pings, the closing handshake. Created by web/websocket.lua and
+-- websocket/connect.lua. The frames are native (`lio.websocket.core`, src/modules/websocket/), on top of a connection of
+-- `lio.net`.
+--
+-- Invariant: the native code calls `on_end` once, when no further message can arrive; the connection is then closed, and
+-- all waits on it end.
+
+local core = require "lio.websocket.core"
+local misuse = require "lio.misuse"
+local stream = require "lio.stream"
+
+local send <const> = core.send
+local now <const> = require("lio").now
+
+-- How long the closing handshake may take, in seconds.
+local CLOSE_TIME <const> = 5
+-- Messages are sent at once while at most this number of bytes waits for the peer; `send` waits if more are queued.
+local HIGH_WATER <const> = 64 * 1024
+
+local NORMAL <const>, ABNORMAL <const> = 1000, 1006
+-- The default limit of `try_send`: how many bytes may be queued for the peer.
+local LIMIT <const> = 1024 * 1024
+
+local M = {}
+
+-- Fields: `c` (the connection of lio.net), `driver`, `protocol` (the subprotocol, or nil), `is_compressed`, `topics` (the
+-- topics to which it belongs, or nil), `on_closed` (called once at the end, or nil), `timer`, `ping` and `timeout`
+-- (seconds, or false), `awaits_pong`, `ended`, `closer` (the token of a task in `close`), `code` and `reason` (of the
+-- end, once it is known).
+local WebSocket = {}
+WebSocket.__index = WebSocket
+WebSocket.__name = "lio.websocket"
+
+M.WebSocket = WebSocket
+
+-- connection of lio.net: WebSocket connection
+local all = setmetatable({}, { __mode = "k" })
+
+-- driver: the native `receive` for its tasks, or a function in Lua
+local receivers = setmetatable({}, { __mode = "k" })
+
+-- The end ----------------------------------------------------------------------------------------------
+
+-- Called when no further message can arrive. Closes the connection, and wakes the tasks that wait.
+local function finish(ws, code, reason)
+  if ws.ended then return end
+  ws.ended, ws.code, ws.reason = true, code, reason
+  all[ws.c] = nil
+  local driver <const> = ws.driver
+  if ws.timer then driver.timers:free(ws.timer) end
+  driver:set_event_handler(ws.c, nil)
+  driver.net.close(ws.c)
+  for topic in pairs(ws.topics or {}) do topic:remove(ws) end
+  if ws.closer then driver:wake(ws.closer, true) end
+  local on_closed = ws.on_closed
+  if on_closed then on_closed(ws) end
+end
+
+-- Called by native code: the peer's side of the connection has ended with this code.
+local function on_end(c, code, reason)
+  local ws = all[c]
+  if ws then finish(ws, code, reason) end
+end
+
+-- Called by native code: bytes are queued, and no task waits until they are sent.
+local function on_queued(c)
+  local ws = all[c]
+  if ws then ws.driver:flush_later(c) end
+end
+
+-- Receiving --------------------------------------------------------------------------------------------
+
+-- Returns the function that receives a message on a connection of lio.net and waits for it, for the tasks of a driver.
+local function receiver_of(driver)
+  local receive = receivers[driver]
+  if receive then return receive end
+  if driver.is_native then
+    receive = core.receiver(on_end, on_queued)
+  else
+    local poll = core.poller(on_end, on_queued)
+    receive = function(c)
+      while true do
+        local message, kind = poll(c)
+        if message ~= false then return message, kind end
+        if driver:wait_readable(c) == "closed" then return nil end
+      end
+    end
+  end
+  receivers[driver] = receive
+  return receive
+end
+
+-- The function that receives without waiting: returns a message and its kind; false if none has arrived; nil at the end.
+local poll = core.poller(on_end, on_queued)
+
+local function check(ws, call)
+  if getmetatable(ws) ~= WebSocket then misuse.no_colon("ws", call) end
+end
+
+-- `for message, kind in ws:messages() do`: iterates over the messages until the connection ends; `kind` is "text" or
+-- "binary". Afterwards `ws.code` and `ws.reason` say how the connection has ended. Only one task may receive.
+function WebSocket:messages()
+  check(self, "messages")
+  return self.receive_from, self.c
+end
+
+-- Returns the next message and its kind; nil at the end; or nil, "timeout" if none has arrived until `deadline`.
+local function receive_until(ws, deadline)
+  while true do
+    local message, kind = poll(ws.c)
+    if message ~= false then return message, kind end
+    local left = deadline - now()
+    local reason = left > 0 and ws.driver:wait_readable(ws.c, left) or "timeout"
+    if reason == "timeout" then return nil, reason end
+    if reason == "closed" then return nil end
+  end
+end
+
+-- `ws:receive([seconds])` returns the next message and its kind, "text" or "binary"; nil, "closed", "closed" if the
+-- connection has ended; nil, "timeout", "timeout" if none has arrived within `seconds`.
+function WebSocket:receive(seconds)
+  check(self, "receive")
+  misuse.check_optional_seconds("receive", 1, seconds)
+  if self.ended then return nil, "closed", "closed" end
+  local message, kind
+  if not seconds then
+    message, kind = self.receive_from(self.c)
+  else
+    message, kind = receive_until(self, now() + seconds)
+    if message == nil and kind then return nil, kind, kind end
+  end
+  if message then return message, kind end
+  return nil, "closed", "closed"
+end
+
+
+-- Sending ----------------------------------------------------------------------------------------------
+
+-- Waits until the queued bytes have been sent. Returns true; or nil, message, code.
+local function wait_until_sent(ws)
+  local ok, message, _, code = ws.driver.net.send(ws.c)
+  if ok then return true end
+  finish(ws, ABNORMAL, message)
+  return nil, message, code
+end
+
+-- Continues after `send` of the native code has returned `queued, message, code`: the number of bytes that are queued for
+-- the peer; or nil, message, code.
+local function after_send(ws, queued, message, code)
+  if not queued then
+    if code ~= "closed" then finish(ws, ABNORMAL, message) end
+    return nil, message, code
+  end
+  if queued > HIGH_WATER then return wait_until_sent(ws) end
+  ws.driver:flush_later(ws.c)
+  return true
+end
+
+-- `ws:send(message [, kind])`: sends a message. `kind` is "text" (default), and then the message must be UTF-8, or
+-- "binary". Waits while more than 64 KiB are queued for the peer. Returns true; or nil, message, code if the connection
+-- has ended or is closing.
+function WebSocket:send(message, kind)
+  local queued, text, code = send(self.c, message, kind)
+  if queued == true then return true end
+  return after_send(self, queued, text, code)
+end
+
+-- `ws:try_send(message [, kind [, limit]])`: like `send`, but never waits. Returns false, "full" if more than `limit`
+-- bytes (1 MiB) are queued for the peer; the message is then not sent.
+function WebSocket:try_send(message, kind, limit)
+  check(self, "try_send")
+  if limit ~= nil and (math.type(limit) ~= "integer" or limit < 0) then
+    misuse.bad("try_send", 3, "limit must be an integer of at least 0")
+  end
+  if self.c:queued() > (limit or LIMIT) then return false, "full" end
+  local queued, text, code = send(self.c, message, kind)
+  if queued == true then return true end
+  if not queued then return after_send(self, nil, text, code) end
+  self.driver:flush_later(self.c)
+  return true
+end
+
+-- `ws:ping([payload])`: sends a ping with a payload of at most 125 bytes. The connection sends pings by itself, see the
+-- option `ping`. Returns true; or nil, message, code.
+function WebSocket:ping(payload)
+  check(self, "ping")
+  local queued, message, code = core.ping(self.c, payload or "")
+  if queued == true then return true end
+  if not queued then return after_send(self, nil, message, code) end
+  self.driver:flush_later(self.c)
+  return true
+end
+
+-- `ws:queued()` returns how many bytes the peer has not accepted yet.
+function WebSocket:queued()
+  check(self, "queued")
+  return self.c:queued()
+end
+
+-- Closing ----------------------------------------------------------------------------------------------
+
+-- Skips messages until the peer has closed its side, at most CLOSE_TIME seconds.
+local function await_close(ws)
+  local driver <const> = ws.driver
+  if driver.read_queue.holders[ws.c] or stream.has_native_reader(ws.c) or ws.is_polled then
+    -- Another task receives, and will call `on_end`.
+    ws.closer = driver:new_token()
+    driver:wait(ws.closer, CLOSE_TIME)
+    ws.closer = nil
+  else
+    local deadline = now() + CLOSE_TIME
+    repeat
+      local message, problem = receive_until(ws, deadline)
+    until not message or problem == "timeout"
+  end
+end
+
+-- `ws:close([code [, reason]])`: ends the connection: sends a close frame, and waits at most 5 seconds for the peer's.
+-- Messages that arrive meanwhile are discarded, unless another task receives them. `code` is 1000 (default) or another
+-- code that RFC 6455 section 7.4 lets an endpoint send; `reason` is a text of at most 123 bytes. Returns true.
+-- Idempotent. Outside of a task, does not wait.
+function WebSocket:close(code, reason)
+  check(self, "close")
+  if self.ended then return true end
+  code = code or NORMAL
+  if not core.close(self.c, code, reason or "") then
+    finish(self, ABNORMAL, "the connection has failed")
+    return true
+  end
+  self.driver:flush_later(self.c)
+  if not coroutine.isyieldable() or self.closer then return true end
+  await_close(self)
+  finish(self, code, reason or "")
+  return true
+end
+
+WebSocket.__close = function(ws) ws:close() end
+
+-- `ws:abort()`: closes the connection at once, without a close frame. Returns true. Idempotent.
+function WebSocket:abort()
+  check(self, "abort")
+  finish(self, ABNORMAL, "aborted")
+  return true
+end
+
+-- `ws:is_closed()` returns whether the connection has ended.
+function WebSocket:is_closed()
+  check(self, "is_closed")
+  return self.ended
+end
+
+function WebSocket:__tostring()
+  return "websocket (" .. (self.ended and "closed" or self.c:handle_text()) .. ")"
+end
+
+-- Liveness ---------------------------------------------------------------------------------------------
+
+-- Called when the timer fires. If the peer has been silent, sends a ping; if it has been silent since a ping, ends the
+-- connection.
+function WebSocket:expired()
+  if self.ended then return end
+  local seconds = self.ping_after
+  if core.take_life(self.c) then
+    self.awaits_pong = false
+  elseif self.awaits_pong then
+    return finish(self, ABNORMAL, "the peer does not answer")
+  else
+    self.awaits_pong = true
+    self:ping()
+    seconds = self.timeout
+  end
+  if not self.ended then self.driver.timers:set(self.timer, seconds) end
+end
+
+-- Creating ---------------------------------------------------------------------------------------------
+
+-- `new(driver, c, settings)` returns the WebSocket connection on top of `c`, after the handshake. `settings`: `role`
+-- ("server" or "client"), `deflate` (the agreed parameters of the compression in their native form, or nil), `protocol`,
+-- `ping` and `timeout` (seconds, or false), `max_message`, `max_frame` (bytes), `max_ratio`, `compress_from` (bytes).
+function M.new(driver, c, settings)
+  core.start(c, settings.role == "client", settings.deflate, settings.max_message, settings.max_frame,
+    settings.max_ratio, settings.compress_from)
+  local ws = setmetatable({
+    c = c,
+    driver = driver,
+    receive_from = receiver_of(driver),
+    poll = poll,
+    protocol = settings.protocol,
+    is_compressed = settings.deflate ~= nil,
+    ping_after = settings.ping,
+    timeout = settings.timeout,
+    ended = false,
+  }, WebSocket)
+  all[c] = ws
+  if settings.ping then
+    ws.timer = driver.timers:create(ws)
+    driver.timers:set(ws.timer, settings.ping)
+  end
+  return ws
+end
+
+return M

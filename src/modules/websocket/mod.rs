@@ -1,0 +1,60 @@
+//! `lio.websocket.core`: WebSocket on connections of `lio.net`, for `lualib/lio/websocket/`.
+//!
+//! | file | topic |
+//! |---|---|
+//! | [`state`] | the state of one connection |
+//! | `handshake` | the opening handshake of both sides |
+//! | `receive` | receiving messages, with and without waiting |
+//! | `send` | sending messages and control frames; one message to many connections |
+
+mod handshake;
+mod receive;
+mod send;
+pub(crate) mod state;
+
+use crate::codec::websocket::negotiation::{Deflate, Direction};
+use crate::codec::websocket::reader::Limits;
+use crate::codec::websocket::{Role, writer};
+use crate::lua::{Call, Fault, Function, FunctionTable, Module, Object, functions};
+use crate::modules::stream::connection::Connection;
+use state::{Shared, WebSocket};
+
+/// The agreed parameters of the compression, as a Lua object.
+pub(crate) struct Agreed(Deflate);
+
+impl Object for Agreed {
+    const NAME: &'static str = "lio.websocket.deflate";
+}
+
+/// `core.start(c, is_client, deflate, max_message, max_frame, max_ratio, compress_from)`: makes a connection speak
+/// WebSocket after the handshake. `deflate` is a result of the handshake, or nil; the sizes are in bytes.
+fn start(call: &mut Call<'_>) -> Result<(), Fault> {
+    let shared = call.shared::<Shared>()?;
+    let role = if call.is_true(2) { Role::Client } else { Role::Server };
+    let deflate = call.as_object::<Agreed>(3).map(|agreed| agreed.0);
+    let limits = Limits {
+        message: call.integer_in(4, 1..=i64::MAX, "max_message")? as u64,
+        frame: call.integer_in(5, 1..=i64::MAX, "max_frame")? as u64,
+        ratio: call.integer_in(6, 1..=i64::from(u32::MAX), "max_ratio")? as u32,
+        ..Limits::default()
+    };
+    let threshold = call.integer_in(7, 0..=i64::MAX, "compress_from")? as usize;
+    let settings = writer::Settings { threshold, ..writer::Settings::default() };
+    let websocket = WebSocket::new(role, limits, deflate, settings, shared);
+    call.object_mut::<Connection>(1)?.start_websocket(websocket);
+    Ok(())
+}
+
+/// Returns the parameters that this endpoint wants. Without a context, a message does not refer to earlier messages.
+fn preferences(keeps_context: bool) -> Deflate {
+    let direction = Direction { keeps_context, window_bits: crate::codec::websocket::negotiation::MAX_WINDOW_BITS };
+    Deflate { client: direction, server: direction }
+}
+
+const FUNCTIONS: FunctionTable = functions! {
+    start, receive::receiver, receive::poller, send::send, send::ping, close = send::send_close, send::take_life,
+    send::broadcast, handshake::respond, handshake::request,
+};
+
+/// Opens `lio.websocket.core`.
+pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS)));
