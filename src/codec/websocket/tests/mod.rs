@@ -1,0 +1,1 @@
+//! Tests of the WebSocket codec that need several of its files.
