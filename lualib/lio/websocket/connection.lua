@@ -250,7 +250,7 @@ function WebSocket:is_closed()
 end
 
 function WebSocket:__tostring()
-  return "websocket (" .. (self.ended and "closed" or self.c:handle_text()) .. ")"
+  return (tostring(self.c):gsub("^connection", "websocket"))
 end
 
 -- Liveness ---------------------------------------------------------------------------------------------

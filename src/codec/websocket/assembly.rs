@@ -77,6 +77,7 @@ impl Assembly {
     ///
     /// # Errors
     /// 1007 if a text is not UTF-8.
+    #[inline]
     pub(super) fn complete(&mut self, piece: &[u8]) -> Result<Option<Kind>, Refusal> {
         let Some(kind) = self.kind else { return Ok(None) };
         if self.is_compressed || !self.data.is_empty() {
@@ -127,22 +128,25 @@ impl Assembly {
         if self.is_compressed {
             self.end_compressed(limits)?;
         }
-        let kind = self.kind.unwrap_or(Kind::Binary);
-        if kind == Kind::Text && self.checked < self.data.len() {
+        let is_text = self.kind == Some(Kind::Text);
+        if is_text && self.checked < self.data.len() {
             return Err(NOT_UTF8);
         }
         if !keeps_context {
             self.inflater = None;
         }
-        let data = std::mem::take(&mut self.data);
         self.close();
-        Ok((kind, data))
+        let kind = if is_text { Kind::Text } else { Kind::Binary };
+        Ok((kind, std::mem::take(&mut self.data)))
     }
 
-    /// Sets the state between messages.
+    /// Sets the state between messages. The data has been taken, or is empty.
+    #[inline]
     fn close(&mut self) {
-        let inflater = self.inflater.take();
-        *self = Assembly { inflater, ..Assembly::default() };
+        self.kind = None;
+        self.checked = 0;
+        self.empty_fragments = 0;
+        self.compressed = 0;
     }
 
     fn end_compressed(&mut self, limits: &Limits) -> Result<(), Refusal> {

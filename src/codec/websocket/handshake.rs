@@ -13,8 +13,8 @@ pub(crate) const VERSION: &str = "13";
 /// The number of random bytes of a key.
 pub(crate) const KEY_BYTES: usize = 16;
 
-/// The number of base64 digits of a key.
-const KEY_DIGITS: usize = 24;
+/// The number of base64 digits of a key, without the padding `==`.
+const KEY_DIGITS: usize = 22;
 
 /// What RFC 6455 section 1.3 appends to keys.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -27,8 +27,8 @@ pub(crate) fn key(random: &[u8; KEY_BYTES]) -> String {
 /// Whether the value of `Sec-WebSocket-Key` is base64 with padding of 16 bytes. The unused bits may have any value,
 /// because the server compares no keys.
 pub(crate) fn is_valid_key(key: &[u8]) -> bool {
-    let digits = key.strip_suffix(b"==").unwrap_or_default();
-    key.len() == KEY_DIGITS && digits.iter().all(|&b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
+    let is_digit = |&byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    key.strip_suffix(b"==").is_some_and(|digits| digits.len() == KEY_DIGITS && digits.iter().all(is_digit))
 }
 
 /// Returns the value of `Sec-WebSocket-Accept` for the value of `Sec-WebSocket-Key` (RFC 6455 section 4.2.2).

@@ -13,8 +13,8 @@ pub(crate) fn apply(bytes: &mut [u8], key: Key) -> Key {
     for chunk in chunks {
         *chunk = (u64::from_ne_bytes(*chunk) ^ wide).to_ne_bytes();
     }
-    for (byte, key) in rest.iter_mut().zip(key.iter().cycle()) {
-        *byte ^= key;
+    for (index, byte) in rest.iter_mut().enumerate() {
+        *byte ^= key[index % 4];
     }
     let mut next = key;
     next.rotate_left(length % 4);
