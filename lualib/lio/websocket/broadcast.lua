@@ -21,6 +21,7 @@ local M = {}
 local function deliver(call, list, streams, message, opts)
   misuse.check(call, 2, message, "string")
   local count, queued, missed = core.broadcast(streams, message, opts.kind or "text", opts.limit or LIMIT)
+  if not count then misuse.raise(queued) end
   for _, place in ipairs(queued or {}) do
     local ws = list[place]
     ws.driver:flush_later(ws.c)

@@ -148,8 +148,14 @@ end
 -- the peer; or nil, message, code.
 local function after_send(ws, queued, message, code)
   if not queued then
+    if code == "misuse" then misuse.raise(message) end
     if code ~= "closed" then finish(ws, ABNORMAL, message) end
     return nil, message, code
+  end
+  if queued < 0 then
+    -- The peer accepts everything: other tasks get their turn.
+    ws.driver:sleep(0)
+    return true
   end
   if queued > HIGH_WATER then return wait_until_sent(ws) end
   ws.driver:flush_later(ws.c)
@@ -176,7 +182,7 @@ function WebSocket:try_send(message, kind, limit)
   local queued, text, code = send(self.c, message, kind)
   if queued == true then return true end
   if not queued then return after_send(self, nil, text, code) end
-  self.driver:flush_later(self.c)
+  if queued > 0 then self.driver:flush_later(self.c) end
   return true
 end
 
@@ -187,7 +193,7 @@ function WebSocket:ping(payload)
   local queued, message, code = core.ping(self.c, payload or "")
   if queued == true then return true end
   if not queued then return after_send(self, nil, message, code) end
-  self.driver:flush_later(self.c)
+  if queued > 0 then self.driver:flush_later(self.c) end
   return true
 end
 
@@ -223,8 +229,10 @@ function WebSocket:close(code, reason)
   check(self, "close")
   if self.ended then return true end
   code = code or NORMAL
-  if not core.close(self.c, code, reason or "") then
-    finish(self, ABNORMAL, "the connection has failed")
+  local sent, message, problem = core.close(self.c, code, reason or "")
+  if not sent then
+    if problem == "misuse" then misuse.raise(message) end
+    finish(self, ABNORMAL, message)
     return true
   end
   self.driver:flush_later(self.c)

@@ -9,7 +9,7 @@ use super::reader::Limits;
 use super::{Kind, Refusal, close};
 
 /// Below this number of decompressed bytes, the ratio is not checked.
-const RATIO_FLOOR: usize = 64 * 1024;
+const RATIO_FLOOR: usize = 1 << 20;
 /// The compressed form of a message may exceed the limit of messages by this factor and this number of bytes. Without
 /// this limit, a message of empty blocks would never end.
 const COMPRESSED_FACTOR: u64 = 2;

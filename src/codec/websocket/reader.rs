@@ -23,7 +23,7 @@ pub(crate) struct Limits {
     pub(crate) frame: u64,
     /// The maximum number of fragments of one message that add no data.
     pub(crate) empty_fragments: u32,
-    /// The maximum of decompressed size / compressed size of a message above 64 KiB; at least 1. Deflate reaches 1032.
+    /// The maximum of decompressed size / compressed size of a message above 1 MiB; at least 1. Deflate reaches 1032.
     pub(crate) ratio: u32,
 }
 

@@ -59,16 +59,16 @@ fn the_limit_of_messages_applies_after_decompression() {
 }
 
 #[test]
-fn the_compression_ratio_is_limited_above_64_kibibytes() {
-    let limits = Limits { message: 1 << 20, frame: 1 << 20, ratio: 20, ..Limits::default() };
+fn the_compression_ratio_is_limited_above_one_mebibyte() {
+    let limits = Limits { message: 2 << 20, frame: 1 << 20, ratio: 20, ..Limits::default() };
     let mut reader = client_with(FORGETS, limits);
-    let zeros = vec![0; 64 * 1024];
+    let zeros = vec![0; 1 << 20];
     assert_eq!(received(&mut reader, [&compressed(&zeros)[..]]), [Received::Binary(zeros)]);
     let expected = [Received::Refused(1009, "message exceeds the limit of the compression ratio")];
-    assert_eq!(received(&mut reader, [&compressed(&[0; 64 * 1024 + 1])[..]]), expected);
+    assert_eq!(received(&mut reader, [&compressed(&vec![0; (1 << 20) + 1])[..]]), expected);
     // Each of these numbers takes more than a twentieth of its size.
     let numbers: Vec<u8> =
-        (0..100_000u32).flat_map(|number| (number.wrapping_mul(2_654_435_761)).to_le_bytes()).collect();
+        (0..300_000u32).flat_map(|number| (number.wrapping_mul(2_654_435_761)).to_le_bytes()).collect();
     let mut reader = client_with(FORGETS, limits);
     assert_eq!(received(&mut reader, [&compressed(&numbers)[..]]), [Received::Binary(numbers)]);
 }
