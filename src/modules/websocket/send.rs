@@ -4,10 +4,10 @@
 //! waits if too many bytes are queued.
 
 use super::state::{Shared, WebSocket};
+use crate::codec::websocket::Kind;
 use crate::codec::websocket::broadcast::Broadcast;
 use crate::codec::websocket::close::{self, CloseError};
 use crate::codec::websocket::frame::{Head, MAX_HEAD, Opcode};
-use crate::codec::websocket::Kind;
 use crate::lua::{Call, Failure, Fault, Nil, Stack, Value, results};
 use crate::modules::stream::connection::Connection;
 use crate::modules::stream::tls::failure_of;
@@ -114,7 +114,9 @@ pub(super) fn ping(call: &mut Call<'_>) -> Result<Sent, Fault> {
     let (connection, stack) = call.object_and_stack::<Connection>(1)?;
     let payload = match stack.string(2) {
         Some(payload) if payload.len() <= close::MAX_CONTROL => payload,
-        _ => return Ok(Sent::Failed(Failure::new("ws:ping", "payload must be a string of at most 125 bytes", "misuse"))),
+        _ => {
+            return Ok(Sent::Failed(Failure::new("ws:ping", "payload must be a string of at most 125 bytes", "misuse")));
+        }
     };
     Ok(match open(connection) {
         Ok((stream, websocket)) => {
