@@ -180,8 +180,7 @@ mod tests {
 
     fn drive(address: SocketAddr, connections: usize, size: usize) -> load::Seen {
         let time = Duration::from_millis(50);
-        let load = Load { address, connections, size, time };
-        load.run().unwrap()
+        Load::of_echoes(address, connections, size, time).run().unwrap()
     }
 
     #[test]
@@ -202,7 +201,7 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             stream.read_exact(&mut [0; 64]).unwrap();
         });
-        let load = Load { address, connections: 1, size: 64, time: Duration::from_secs(1) };
+        let load = Load::of_echoes(address, 1, 64, Duration::from_secs(1));
         let error = load.run().err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{error}");
     }
@@ -217,7 +216,7 @@ mod tests {
             stream.write_all(&[9; 64]).unwrap();
             stream
         });
-        let load = Load { address, connections: 1, size: 64, time: Duration::from_secs(1) };
+        let load = Load::of_echoes(address, 1, 64, Duration::from_secs(1));
         let error = load.run().err().unwrap();
         assert!(error.to_string().contains("differ from the sent bytes"), "{error}");
         drop(server.join());

@@ -36,13 +36,10 @@ fn options(words: &[String]) -> Option<Load> {
         return None;
     };
     let seconds: f64 = seconds.parse().ok()?;
-    let load = Load {
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().ok()?)),
-        connections: connections.parse().ok()?,
-        size: size.parse().ok()?,
-        time: Duration::try_from_secs_f64(seconds).ok()?,
-    };
-    (load.connections > 0 && load.size > 0 && seconds <= SECONDS_MOST).then_some(load)
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().ok()?));
+    let (connections, size) = (connections.parse().ok()?, size.parse().ok()?);
+    let time = Duration::try_from_secs_f64(seconds).ok()?;
+    (connections > 0 && size > 0 && seconds <= SECONDS_MOST).then(|| Load::of_echoes(address, connections, size, time))
 }
 
 fn drive(load: &Load) -> io::Result<()> {

@@ -17,8 +17,11 @@ const READ_SIZE: usize = 256 * 1024;
 pub(crate) struct Load {
     pub(crate) address: SocketAddr,
     pub(crate) connections: usize,
-    /// The length of a message in bytes.
-    pub(crate) size: usize,
+    /// What a connection sends and receives before the first round trip: the request, and the end of the response.
+    pub(crate) opening: Option<(&'static str, &'static [u8])>,
+    /// The bytes that a round trip sends, and the bytes with which the server must answer.
+    pub(crate) message: Vec<u8>,
+    pub(crate) reply: Vec<u8>,
     /// The time during which new round trips begin.
     pub(crate) time: Duration,
 }
@@ -47,10 +50,17 @@ struct Trip {
 }
 
 impl Load {
+    /// Returns a load of messages of `size` bytes, which the server must echo.
+    #[allow(dead_code, reason = "the WebSocket client does not call it")]
+    pub(crate) fn of_echoes(address: SocketAddr, connections: usize, size: usize, time: Duration) -> Load {
+        let message: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
+        Load { address, connections, opening: None, reply: message.clone(), message, time }
+    }
+
     /// Runs the load until its time has passed, or until an error occurs.
     pub(crate) fn run(&self) -> io::Result<Seen> {
         let epoll = Epoll::new()?;
-        let message: Vec<u8> = (0..self.size).map(|i| (i % 251) as u8).collect();
+        let message = &self.message;
         let mut trips = self.connect(&epoll)?;
         let mut latencies = Vec::new();
         let mut input = vec![0; READ_SIZE];
@@ -60,7 +70,7 @@ impl Load {
         let mut last_event = start;
         for (index, trip) in trips.iter_mut().enumerate() {
             trip.begin(start);
-            trip.send(&message, &epoll, index)?;
+            trip.send(message, &epoll, index)?;
         }
         let mut open = trips.len();
         while open > 0 {
@@ -74,10 +84,10 @@ impl Load {
             for event in &events[..count] {
                 let index = event.u64 as usize;
                 let trip = &mut trips[index];
-                if trip.sent < self.size {
-                    trip.send(&message, &epoll, index)?;
+                if trip.sent < message.len() {
+                    trip.send(message, &epoll, index)?;
                 }
-                if !trip.receive(&mut input, &message)? {
+                if !trip.receive(&mut input, &self.reply)? {
                     continue;
                 }
                 let now = Instant::now();
@@ -87,7 +97,7 @@ impl Load {
                     open -= 1;
                 } else {
                     trip.begin(now);
-                    trip.send(&message, &epoll, index)?;
+                    trip.send(message, &epoll, index)?;
                 }
             }
         }
@@ -100,6 +110,9 @@ impl Load {
             let stream = TcpStream::connect_timeout(&self.address, TIMEOUT)
                 .map_err(|error| io::Error::new(error.kind(), format!("connection {}: {error}", index + 1)))?;
             stream.set_nodelay(true)?;
+            if let Some((request, end)) = self.opening {
+                open(&stream, request, end)?;
+            }
             stream.set_nonblocking(true)?;
             let fd = stream.as_raw_fd();
             epoll.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, index as u64)?;
@@ -139,8 +152,8 @@ impl Trip {
         epoll.control(libc::EPOLL_CTL_MOD, fd, interest, index as u64)
     }
 
-    /// Receives available bytes, and compares them with the message. Returns true if the message is complete.
-    fn receive(&mut self, input: &mut [u8], message: &[u8]) -> io::Result<bool> {
+    /// Receives available bytes, and compares them with the reply. Returns true if the reply is complete.
+    fn receive(&mut self, input: &mut [u8], reply: &[u8]) -> io::Result<bool> {
         let count = match self.stream.read(input) {
             Ok(0) => return Err(ended(self.received)),
             Ok(count) => count,
@@ -148,12 +161,25 @@ impl Trip {
             Err(error) => return Err(error),
         };
         let end = self.received + count;
-        if end > self.sent || input[..count] != message[self.received..end] {
+        if reply.get(self.received..end) != Some(&input[..count]) {
             return Err(io::Error::other("the received bytes differ from the sent bytes"));
         }
         self.received = end;
-        Ok(end == message.len())
+        Ok(end == reply.len())
     }
+}
+
+/// Sends the request, and receives the response up to `end`, byte by byte, because messages may follow it.
+fn open(mut stream: &TcpStream, request: &str, end: &[u8]) -> io::Result<()> {
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.write_all(request.as_bytes())?;
+    let mut response = Vec::new();
+    let mut byte = [0];
+    while !response.ends_with(end) {
+        stream.read_exact(&mut byte)?;
+        response.push(byte[0]);
+    }
+    Ok(())
 }
 
 fn would_block(error: &io::Error) -> bool {

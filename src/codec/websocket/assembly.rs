@@ -5,7 +5,6 @@
 //! except for an incomplete character at its end.
 
 use super::inflate::{Inflater, Next, TRAILER};
-use super::reader::Limits;
 use super::{Kind, Refusal, close};
 
 /// Below this number of decompressed bytes, the ratio is not checked.
@@ -19,6 +18,25 @@ const NOT_UTF8: Refusal = Refusal::new(close::INVALID_DATA, "text that is not UT
 const TOO_LONG: Refusal = Refusal::new(close::MESSAGE_TOO_BIG, "message exceeds the limit");
 const RATIO: Refusal = Refusal::new(close::MESSAGE_TOO_BIG, "message exceeds the limit of the compression ratio");
 const CORRUPT: Refusal = Refusal::protocol("message with corrupt compressed data");
+
+/// The limits of one reader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Limits {
+    /// The maximum size of a message after decompression, in bytes.
+    pub(crate) message: u64,
+    /// The maximum size of a frame's payload before decompression, in bytes.
+    pub(crate) frame: u64,
+    /// The maximum number of fragments of one message that add no data.
+    pub(crate) empty_fragments: u32,
+    /// The maximum of decompressed size / compressed size of a message above 1 MiB; at least 1. Deflate reaches 1032.
+    pub(crate) ratio: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { message: 1 << 20, frame: 1 << 20, empty_fragments: 128, ratio: 200 }
+    }
+}
 
 /// The message whose fragments arrive.
 #[derive(Default)]

@@ -7,8 +7,8 @@
 use bytes::Bytes;
 
 use super::Kind;
+use super::encoded_frame::{SharedCompressor, plain_frame};
 use super::negotiation::MAX_WINDOW_BITS;
-use super::writer::{SharedCompressor, plain_frame};
 
 /// The smallest window, as a power of two.
 const MIN_WINDOW_BITS: u8 = 8;

@@ -15,6 +15,7 @@
 //! | [`assembly`] | the incomplete message of a reader, and its limits | 6455 section 5.4 |
 //! | [`inflate`] | decompression of messages | 7692 section 7.2.2 |
 //! | [`writer`] | messages and control frames to bytes | 6455 section 6.1 |
+//! | [`encoded_frame`] | whole frames that depend on no connection | |
 //! | [`broadcast`] | one message for many connections | |
 //! | [`deflate`] | compression of messages | 7692 section 7.2.1 |
 //! | [`close`] | close codes and the payload of close frames | 6455 sections 5.5.1, 7.4 |
@@ -24,6 +25,7 @@ pub(crate) mod broadcast;
 pub(crate) mod client;
 pub(crate) mod close;
 pub(crate) mod deflate;
+pub(crate) mod encoded_frame;
 pub(crate) mod extensions;
 pub(crate) mod frame;
 pub(crate) mod handshake;

@@ -8,30 +8,12 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::assembly::Assembly;
+pub(crate) use super::assembly::Limits;
 use super::close::{self, Close};
 use super::frame::{Head, MAX_HEAD, Opcode};
 use super::mask::{self, Key};
 use super::negotiation::Direction;
 use super::{Kind, Refusal, Role};
-
-/// The limits of one reader.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Limits {
-    /// The maximum size of a message after decompression, in bytes.
-    pub(crate) message: u64,
-    /// The maximum size of a frame's payload before decompression, in bytes.
-    pub(crate) frame: u64,
-    /// The maximum number of fragments of one message that add no data.
-    pub(crate) empty_fragments: u32,
-    /// The maximum of decompressed size / compressed size of a message above 1 MiB; at least 1. Deflate reaches 1032.
-    pub(crate) ratio: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { message: 1 << 20, frame: 1 << 20, empty_fragments: 128, ratio: 200 }
-    }
-}
 
 /// What a reader has received.
 #[derive(Clone, PartialEq, Eq, Debug)]

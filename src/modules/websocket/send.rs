@@ -115,7 +115,11 @@ pub(super) fn ping(call: &mut Call<'_>) -> Result<Sent, Fault> {
     let payload = match stack.string(2) {
         Some(payload) if payload.len() <= close::MAX_CONTROL => payload,
         _ => {
-            return Ok(Sent::Failed(Failure::new("ws:ping", "payload must be a string of at most 125 bytes", "misuse")));
+            return Ok(Sent::Failed(Failure::new(
+                "ws:ping",
+                "payload must be a string of at most 125 bytes",
+                "misuse",
+            )));
         }
     };
     Ok(match open(connection) {

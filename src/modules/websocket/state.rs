@@ -1,10 +1,11 @@
 //! The WebSocket state of one connection, which the Lua object of the connection owns.
 
+use crate::codec::websocket::encoded_frame::{SharedCompressor, plain_frame};
 use crate::codec::websocket::frame::Opcode;
 use crate::codec::websocket::mask::Key;
 use crate::codec::websocket::negotiation::Deflate;
 use crate::codec::websocket::reader::{Limits, Reader};
-use crate::codec::websocket::writer::{self, SharedCompressor, Writer, plain_frame};
+use crate::codec::websocket::writer::{self, Writer};
 use crate::codec::websocket::{Kind, Refusal, Role, close};
 use crate::stream::Stream;
 use bytes::Bytes;

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::codec::websocket::broadcast::Broadcast;
-use crate::codec::websocket::writer::{Settings, SharedCompressor, Writer};
+use crate::codec::websocket::encoded_frame::SharedCompressor;
+use crate::codec::websocket::writer::{Settings, Writer};
 use bytes::Bytes;
 
 const ALL: Settings = Settings { level: 5, threshold: 0 };

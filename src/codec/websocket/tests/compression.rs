@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::codec::websocket::deflate::Compressor;
-use crate::codec::websocket::writer::{Settings, SharedCompressor, Writer, plain_frame};
+use crate::codec::websocket::encoded_frame::{SharedCompressor, plain_frame};
+use crate::codec::websocket::writer::{Settings, Writer};
 
 const ALL: Settings = Settings { level: 5, threshold: 0 };
 

@@ -1,9 +1,10 @@
 //! Properties of the reader and the writer with random messages, splits and bytes.
 
 use super::*;
+use crate::codec::websocket::encoded_frame::{SharedCompressor, plain_frame};
 use crate::codec::websocket::frame::{Head, Opcode};
 use crate::codec::websocket::mask::{self, Key};
-use crate::codec::websocket::writer::{Settings, SharedCompressor, Writer, plain_frame};
+use crate::codec::websocket::writer::{Settings, Writer};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
