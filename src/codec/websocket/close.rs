@@ -2,8 +2,6 @@
 //!
 //! Invariant: a payload that is built here has at most 125 bytes, and a peer that follows the RFC accepts it.
 
-use super::Refusal;
-
 /// The purpose of the connection is fulfilled.
 pub(crate) const NORMAL: u16 = 1000;
 /// The endpoint ends: a server stops, or a browser leaves the page.
@@ -31,6 +29,26 @@ pub(crate) const INTERNAL_ERROR: u16 = 1011;
 pub(crate) const MAX_CONTROL: usize = 125;
 /// The maximum number of bytes of a reason.
 pub(crate) const MAX_REASON: usize = MAX_CONTROL - 2;
+
+/// Why an endpoint ends the connection: the close code that it sends, and a text for its close frame and the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Refusal {
+    /// One of the constants in this file.
+    pub(crate) code: u16,
+    /// At most 123 bytes.
+    pub(crate) text: &'static str,
+}
+
+impl Refusal {
+    pub(crate) const fn new(code: u16, text: &'static str) -> Refusal {
+        Refusal { code, text }
+    }
+
+    /// Returns a refusal with code 1002.
+    pub(crate) const fn protocol(text: &'static str) -> Refusal {
+        Refusal::new(PROTOCOL_ERROR, text)
+    }
+}
 
 /// What a close frame contains.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -38,6 +38,8 @@ pub(crate) mod writer;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use close::Refusal;
+
 /// One of the two endpoints of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
@@ -54,24 +56,4 @@ pub(crate) enum Kind {
     Text,
     /// Any bytes.
     Binary,
-}
-
-/// Why an endpoint ends the connection: the close code that it sends, and a text for its close frame and the log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Refusal {
-    /// One of the constants in [`close`].
-    pub(crate) code: u16,
-    /// At most 123 bytes.
-    pub(crate) text: &'static str,
-}
-
-impl Refusal {
-    pub(crate) const fn new(code: u16, text: &'static str) -> Refusal {
-        Refusal { code, text }
-    }
-
-    /// Returns a refusal with code 1002.
-    pub(crate) const fn protocol(text: &'static str) -> Refusal {
-        Refusal::new(close::PROTOCOL_ERROR, text)
-    }
 }

@@ -1,7 +1,8 @@
 //! The opening handshake (RFC 6455 section 4): a server's response to a request, and a client's request.
 
+use super::agreed::{Agreed, preferences};
 use super::state::Shared;
-use super::{Agreed, preferences};
+
 use crate::codec::http1::fields::NO_FIELDS;
 use crate::codec::http1::head::Progress;
 use crate::codec::http1::response_head::{self, RequestKind};

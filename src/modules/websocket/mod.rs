@@ -3,28 +3,23 @@
 //! | file | topic |
 //! |---|---|
 //! | [`state`] | the state of one connection |
+//! | `agreed` | the parameters of the compression |
 //! | `handshake` | the opening handshake of both sides |
 //! | `receive` | receiving messages, with and without waiting |
 //! | `send` | sending messages and control frames; one message to many connections |
 
+mod agreed;
 mod handshake;
 mod receive;
 mod send;
 pub(crate) mod state;
 
-use crate::codec::websocket::negotiation::{Deflate, Direction};
 use crate::codec::websocket::reader::Limits;
 use crate::codec::websocket::{Role, writer};
-use crate::lua::{Call, Fault, Function, FunctionTable, Module, Object, functions};
+use crate::lua::{Call, Fault, Function, FunctionTable, Module, functions};
 use crate::modules::stream::connection::Connection;
+use agreed::Agreed;
 use state::{Shared, WebSocket};
-
-/// The agreed parameters of the compression, as a Lua object.
-pub(crate) struct Agreed(Deflate);
-
-impl Object for Agreed {
-    const NAME: &'static str = "lio.websocket.deflate";
-}
 
 /// `core.start(c, is_client, deflate, max_message, max_frame, max_ratio, compress_from)`: makes a connection speak
 /// WebSocket after the handshake. `deflate` is a result of the handshake, or nil; the sizes are in bytes.
@@ -43,12 +38,6 @@ fn start(call: &mut Call<'_>) -> Result<(), Fault> {
     let websocket = WebSocket::new(role, limits, deflate, settings, shared);
     call.object_mut::<Connection>(1)?.start_websocket(websocket);
     Ok(())
-}
-
-/// Returns the parameters that this endpoint wants. Without a context, a message does not refer to earlier messages.
-fn preferences(keeps_context: bool) -> Deflate {
-    let direction = Direction { keeps_context, window_bits: crate::codec::websocket::negotiation::MAX_WINDOW_BITS };
-    Deflate { client: direction, server: direction }
 }
 
 const FUNCTIONS: FunctionTable = functions! {
