@@ -30,18 +30,14 @@ app:ws("/items/:name", { max_message = 100 }, function(ws, req)
   end
 end)
 
-local server = assert(app:listen(tonumber(port), { addr = "127.0.0.1" }))
-print(("auctions at http://%s:%d/"):format(server.listener:address()))
+-- SIGINT and SIGTERM stop the server, which closes the connections with the code 1001, and then the system.
+ltask.fork(function() app:run(tonumber(port), { addr = "127.0.0.1" }) end)
 
 local S = {}
 
 -- Sends a message to all connections that watch an item.
 function S.publish(name, text)
   topics[name]:send(text)
-end
-
-function S.quit()
-  server:stop()
 end
 
 return S
