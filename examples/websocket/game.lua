@@ -21,7 +21,7 @@ local SPEED <const> = 300 -- a second
 local REACH <const> = 20 -- distance at which a player gets the coin
 local MAX_PLAYERS <const> = 500
 
--- More than this number of queued bytes are some seconds of states. Such a client gets no more until it has read them.
+-- More than this number of queued bytes are several seconds of states. Such a client misses states until it has read them.
 local viewers = websocket.topic { limit = 64 * 1024, slow = "drop" }
 local players, count, last_id = {}, 0, 0 -- connection: { id, x, y, dx, dy, score }
 local coin = { math.random(SIZE), math.random(SIZE) }

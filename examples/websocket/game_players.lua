@@ -31,14 +31,14 @@ local function receive(ws)
   return json.decode(text)
 end
 
--- Plays until the time is over. Returns the number of states, the longest pause between two of them, and the score.
+-- Plays until the time has passed. Returns the number of states, the longest pause between two of them, and the score.
 local function play()
   local ws <close> = assert(websocket.connect(("ws://127.0.0.1:%d/game"):format(port), {
     origin = "http://127.0.0.1:" .. port,
     headers = { ["User-Agent"] = "lio game_players" },
   }))
   local id = receive(ws).you
-  local states, longest, score, last_step = 0, 0, 0, nil
+  local states, longest, score, last_step = 0, 0.0, 0, nil
   local began = lio.now()
   local before, sent = began, ""
   while lio.now() - began < seconds do

@@ -143,7 +143,7 @@ function App:any(pattern, ...) end
 
 ---Adds a route that accepts WebSocket connections (RFC 6455). A function runs in a task for each connection, which is
 ---closed with the code 1000 when the function returns, and with 1011 if it raises. With a table of callbacks, a
----connection without messages has no task. A request that is no WebSocket handshake is answered with 426, one from a
+---connection without messages has no task. A request that is not a WebSocket handshake is answered with 426, one from a
 ---page of another origin with 403. A server that stops closes its connections with the code 1001.
 ---@param pattern string
 ---@param opts lio.WebSocketOptions may be omitted

@@ -66,7 +66,7 @@ local Topic = {}
 
 ---Adds a connection.
 ---@param ws lio.WebSocket
----@return boolean added false if the topic has the connection already, or if the connection has ended
+---@return boolean added false if the topic had the connection, or if the connection has ended
 function Topic:add(ws) end
 
 ---Removes a connection.
@@ -94,7 +94,7 @@ function Topic:members() end
 ---@field protocol? string the subprotocol that both sides have agreed on
 ---@field is_compressed boolean whether both sides have agreed on compression
 ---@field code? integer the code of the end (RFC 6455 section 7.4), once the connection has ended; 1006: no close frame
----@field reason? string the reason of the end
+---@field reason? string the text of the close frame, or a description of the failure
 local WebSocket = {}
 
 ---`for message, kind in ws:messages() do`: iterates over the messages until the connection ends. Then `ws.code` and

@@ -51,9 +51,9 @@ end
 -- Returns the text without control characters and without white space at its ends, or nil if it is empty or too long.
 local function clean(text, length)
   if type(text) ~= "string" then return nil end
-  text = text:gsub("%c", " "):match "^%s*(.-)%s*$"
-  local count = utf8.len(text)
-  if count and count > 0 and count <= length then return text end
+  local line = text:gsub("%c", " "):match "^%s*(.-)%s*$" or ""
+  local count = utf8.len(line)
+  if count and count > 0 and count <= length then return line end
 end
 
 -- Returns whether the member may send a message now (a token bucket).
