@@ -7,8 +7,8 @@ local json = require "lio.json"
 local loop = require "lio.loop"
 local websocket = require "lio.websocket"
 
--- Runs `f(connect, port, child)` while an example serves; `connect(path, opts)` opens a connection. The example must end
--- with exit code 0. Returns what it has printed after its address.
+-- Runs `f(connect, port, child)` while an example serves; `connect(path, opts)` opens a connection. The example must
+-- end with exit code 0. Returns what it has printed after its address.
 local function with(name, arguments, f)
   local path = t.quote(t.root .. "examples/websocket/" .. name .. ".lua")
   local words = { t.lio(), path, "0", table.unpack(arguments) }
@@ -119,7 +119,7 @@ t.test("chat serves its page with a policy that allows no foreign scripts", func
   end)
 end)
 
-t.test("game sends its state 20 times a second to 20 players, who collect coins", function()
+t.test("game sends its state 20 times a second to 20 players, and they collect coins", function()
   local played
   local rest = with("game", { 30 }, function(_, port)
     played = t.run(("timeout -k 1 60 %s %s %d 20 3"):format(

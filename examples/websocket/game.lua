@@ -1,7 +1,7 @@
 -- A game whose server decides everything: lio examples/websocket/game.lua [port [seconds]]
 --
 -- Players move on a field and collect coins. Clients send only which keys are pressed. 20 times a second, the server
--- moves all players and sends the state of the field to everybody: the message is encoded once. A client that is too
+-- moves all players and sends the state of the field to all of them: the message is encoded once. A client that is too
 -- slow misses states, and continues with a newer one. examples/websocket/game_players.lua plays.
 --
 -- With `seconds`, the server ends after this time. At the end, it prints how regular its steps were.
@@ -21,7 +21,7 @@ local SPEED <const> = 300 -- a second
 local REACH <const> = 20 -- distance at which a player gets the coin
 local MAX_PLAYERS <const> = 500
 
--- More than this number of queued bytes are several seconds of states. Such a client misses states until it has read them.
+-- This number of queued bytes is several seconds of states. A client with more misses states until it has read them.
 local viewers = websocket.topic { limit = 64 * 1024, slow = "drop" }
 local players, count, last_id = {}, 0, 0 -- connection: { id, x, y, dx, dy, score }
 local coin = { math.random(SIZE), math.random(SIZE) }
@@ -88,7 +88,7 @@ app:ws("/game", { max_message = 64, compress = false }, game)
 
 -- The loop of the game -----------------------------------------------------------------------------------
 
-local latest = 0 -- seconds
+local latest = 0.0 -- seconds
 
 -- Each step has its time, counted from the start, so a late step does not delay those after it.
 local function play()

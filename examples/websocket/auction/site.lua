@@ -31,7 +31,7 @@ app:ws("/items/:name", { max_message = 100 }, function(ws, req)
 end)
 
 -- SIGINT and SIGTERM stop the server, which closes the connections with the code 1001, and then the system.
-ltask.fork(function() app:run(tonumber(port), { addr = "127.0.0.1" }) end)
+ltask.fork(function() app:run(assert(tonumber(port)), { addr = "127.0.0.1" }) end)
 
 local S = {}
 

@@ -1,7 +1,7 @@
 -- Chat rooms in a web page: lio examples/websocket/chat/main.lua [port [certificate key]]
 --
--- Open the printed address in two windows. With a certificate and its key (see `lio cert`), the page uses https and wss.
--- Stop the server and start it again: the pages reconnect, and get the messages that they have missed since.
+-- Open the printed address in two windows. With the files of a certificate and its key, the page uses https and wss.
+-- Stop the server and start it again: the pages reconnect.
 --
 -- Each room is a topic. A connection that is silent has no task, so a server can have many of them.
 
