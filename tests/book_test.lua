@@ -15,6 +15,7 @@ local PAGES <const> = {
   "docs/migrate-bee.md", "docs/migrate-ltask.md", "docs/migrate-skynet.md", "docs/skynet-network.md",
   "docs/migrate-ant.md",
   "docs/migrate-openresty.md", "docs/migrate-luvit.md",
+  "docs/websocket.md",
   "docs/zh/why.md", "docs/zh/install.md", "docs/zh/first-server.md", "docs/zh/first-service.md",
   "docs/zh/migrate-ltask.md", "docs/zh/migrate-skynet.md",
 }

@@ -12,6 +12,7 @@ local socket = require "lio.socket"
 local loop = require "lio.loop"
 local net = require "lio.net"
 local web = require "lio.webserver"
+local websocket = require "lio.websocket"
 local http_client = require "lio.http.client"
 
 -- Modules that only the library's own files use. The files of services are internal too.
@@ -20,7 +21,7 @@ for name in ([[ lio.serve lio.test lio.check lio.new lio.repl lio.command lio.li
   lio.program_traceback
   lio.crypto.core lio.crypto.password
   lio.stream lio.http lio.shared_writer lio.resolver lio.task.core lio.task_list lio.service ltask.core
-  lio.template.core
+  lio.template.core lio.websocket.core
   lio.defer lio.watch_hooks lio.supervisor lio.misuse lio.options lio.debug lio.panics bee.object
   ltask.callbacks ltask.concurrent ltask.coroutines ltask.errors ltask.exclusive_loop ltask.log ltask.log_output
   ltask.main ltask.main_thread ltask.quit_handler ltask.require ltask.root_client ltask.sessions
@@ -153,6 +154,8 @@ local function gather()
     seen.req, seen.res = req, res
     res.error = "of a handler"
   end)
+  add("lio.Topic", websocket.topic())
+  app:ws("/socket", function() end)
   app:get("/events", function(_, res) add("lio.Events", res:sse()) end)
   app:get("/", function(_, res) return res:status(201):header("X-Seen", "yes"):send "seen" end)
   loop.run(function()
@@ -174,6 +177,8 @@ local function gather()
     client:recv("until", "0\r\n\r\n")
     client:send "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     seen.answer = client:recv "all"
+    local ws <close> = assert(websocket.connect(("ws://127.0.0.1:%d/socket"):format(port)))
+    add("lio.WebSocket", ws)
     local asking <close> = http_client.new()
     add("lio.HttpClient", asking)
     local response = assert(asking:get("http://127.0.0.1:" .. port))

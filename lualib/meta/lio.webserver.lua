@@ -131,6 +131,29 @@ function App:options(pattern, ...) end
 ---@return lio.App app itself
 function App:any(pattern, ...) end
 
+---@class lio.WebSocketOptions: lio.WebSocketShared
+---@field protocols? string[] the supported subprotocols; the first one that the client offers is chosen
+---@field origins? "same"|"any"|string[]|fun(origin: string, req: lio.Request): any allowed pages; default `"same"`
+
+---Functions that are called for a connection, one call at a time except `close`. Each may wait.
+---@class lio.WebSocketCallbacks
+---@field open? fun(ws: lio.WebSocket, req: lio.Request) the connection is open
+---@field message? fun(ws: lio.WebSocket, message: string, kind: lio.MessageKind) a message has arrived
+---@field close? fun(ws: lio.WebSocket, code: integer, reason: string) the connection has ended
+
+---@alias lio.WebSocketHandler fun(ws: lio.WebSocket, req: lio.Request)|lio.WebSocketCallbacks
+
+---Adds a route that accepts WebSocket connections (RFC 6455). A function runs in a task for each connection, which is
+---closed with the code 1000 when the function returns, and with 1011 if it raises. With a table of callbacks, a
+---connection without messages has no task. A request that is not a WebSocket handshake is answered with 426, one from a
+---page of another origin with 403. A server that stops closes its connections with the code 1001.
+---@param pattern string
+---@param opts lio.WebSocketOptions may be omitted
+---@param handler lio.WebSocketHandler
+---@return lio.App app itself
+---@overload fun(self: lio.App, pattern: string, handler: lio.WebSocketHandler): lio.App
+function App:ws(pattern, opts, handler) end
+
 ---Names the route that was added last, for `url_for`. Raises if the app already has a route with this name.
 ---@param name string does not begin with `/`
 ---@return lio.App app itself
