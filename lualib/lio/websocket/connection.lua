@@ -25,7 +25,7 @@ local M = {}
 
 -- Fields: `c` (the connection of lio.net), `driver`, `protocol` (the subprotocol, or nil), `is_compressed`, `topics` (the
 -- topics to which it belongs, or nil), `on_closed` (called once at the end, or nil), `timer`, `ping` and `timeout`
--- (seconds, or false), `awaits_pong`, `ended`, `closer` (the token of a task in `close`), `code` and `reason` (of the
+-- (seconds, or false), `awaits_pong`, `queued_at_ping` (bytes), `ended`, `closer` (the token of a task in `close`), `code` and `reason` (of the
 -- end, once it is known).
 local WebSocket = {}
 WebSocket.__index = WebSocket
@@ -104,6 +104,11 @@ function WebSocket:messages()
   return self.receive_from, self.c
 end
 
+-- Returns whether a task receives on the connection, or the event handler of callbacks does.
+local function has_receiver(ws)
+  return ws.is_polled or stream.has_native_reader(ws.c) or ws.driver.read_queue.holders[ws.c] ~= nil
+end
+
 -- Returns the next message and its kind; nil at the end; or nil, "timeout" if none has arrived until `deadline`.
 local function receive_until(ws, deadline)
   while true do
@@ -126,6 +131,7 @@ function WebSocket:receive(seconds)
   if not seconds then
     message, kind = self.receive_from(self.c)
   else
+    if has_receiver(self) then misuse.raise "receive: another task is already receiving on this connection" end
     message, kind = receive_until(self, now() + seconds)
     if message == nil and kind then return nil, kind, kind end
   end
@@ -208,7 +214,7 @@ end
 -- Skips messages until the peer has closed its side, at most CLOSE_TIME seconds.
 local function await_close(ws)
   local driver <const> = ws.driver
-  if driver.read_queue.holders[ws.c] or stream.has_native_reader(ws.c) or ws.is_polled then
+  if has_receiver(ws) then
     -- Another task receives, and will call `on_end`.
     ws.closer = driver:new_token()
     driver:wait(ws.closer, CLOSE_TIME)
@@ -263,6 +269,23 @@ end
 
 -- Liveness ---------------------------------------------------------------------------------------------
 
+-- The owner of a connection's timer. The timer must not keep a connection alive that the program has dropped.
+local Watch = {}
+Watch.__index = Watch
+
+function Watch:expired()
+  local ws <const> = self.connection[1]
+  if ws then ws:expired() end
+end
+
+-- Returns whether a peer that has sent nothing may be alive: no task receives, so that its bytes are unread, and it has
+-- accepted bytes since the ping.
+local function may_be_alive(ws)
+  if has_receiver(ws) then return false end
+  local queued <const> = ws.c:queued()
+  return queued == 0 or queued ~= ws.queued_at_ping
+end
+
 -- Called when the timer fires. If the peer has been silent, sends a ping; if it has been silent since a ping, ends the
 -- connection.
 function WebSocket:expired()
@@ -270,11 +293,14 @@ function WebSocket:expired()
   local seconds = self.ping_after
   if core.take_life(self.c) then
     self.awaits_pong = false
+  elseif self.awaits_pong and may_be_alive(self) then
+    self.awaits_pong = false
   elseif self.awaits_pong then
     return finish(self, ABNORMAL, "the peer does not answer")
   else
     self.awaits_pong = true
     self:ping()
+    self.queued_at_ping = self.c:queued()
     seconds = self.timeout
   end
   if not self.ended then self.driver.timers:set(self.timer, seconds) end
@@ -301,7 +327,7 @@ function M.new(driver, c, settings)
   }, WebSocket)
   all[c] = ws
   if settings.ping then
-    ws.timer = driver.timers:create(ws)
+    ws.timer = driver.timers:create(setmetatable({ connection = setmetatable({ ws }, { __mode = "v" }) }, Watch))
     driver.timers:set(ws.timer, settings.ping)
   end
   return ws
