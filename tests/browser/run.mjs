@@ -1,9 +1,10 @@
 // A headless Chromium, controlled by playwright-core, uses the examples as people do. Called by tests/long/browser.sh:
-//   node run.mjs CHROMIUM PROFILE FILE SHOTS NAME=URL...
-// The names are those of the servers in browser.sh; `book` is optional. Prints "ok - name" or "not ok - name: reason",
+//   LIO_CHAT="PROGRAM SCRIPT" node run.mjs CHROMIUM PROFILE FILE SHOTS NAME=URL...
+// The names are those of the servers in browser.sh; `book` is optional. LIO_CHAT is the command that serves the chat. Prints "ok - name" or "not ok - name: reason",
 // and writes screenshots to SHOTS, in two widths, light and dark. axe-core inspects each page that has a screenshot.
 
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename } from "node:path";
@@ -164,6 +165,83 @@ await check("the page of the web service shows the time", async (page) => {
   await page.getByText(/^It is .*\d\d:\d\d/).waitFor();
   await screenshots(page, "webservice");
 });
+
+// Enters a room of the chat at a URL.
+async function enterChat(page, url, name, room) {
+  await page.goto(url);
+  await page.getByLabel("Your name").fill(name);
+  await page.getByLabel("Room").fill(room);
+  await page.getByRole("button", { name: "Enter" }).click();
+  await page.getByRole("status").filter({ hasText: /^connected$/ }).waitFor();
+}
+
+async function sayInChat(page, text) {
+  await page.getByLabel("Message", { exact: true }).fill(text);
+  await page.getByRole("button", { name: "Send" }).click();
+}
+
+const saidInChat = (page, text) => page.getByRole("log", { name: "Messages" }).getByText(text, { exact: true });
+
+await check("two pages of the chat see each other's messages, as text", async (page) => {
+  await page.goto(urls.chat);
+  await page.getByLabel("Your name").waitFor();
+  await screenshots(page, "chat-enter");
+  await enterChat(page, urls.chat, "Ada", "garden");
+  const other = await context.newPage();
+  await enterChat(other, urls.chat, "Bob", "garden");
+  await page.getByText("Here: Ada, Bob").waitFor();
+  await sayInChat(page, "Good morning! Is the <b>gate</b> open?");
+  await saidInChat(other, "Good morning! Is the <b>gate</b> open?").waitFor();
+  await sayInChat(other, "It is. I am at the pond, where a heron has been standing for an hour without any movement.");
+  await saidInChat(page, /heron/).waitFor();
+  await sayInChat(page, "aVeryLongWordWithoutAnySpaceThatHasToBeBrokenSoThatThePageDoesNotGetWiderThanTheWindow".repeat(2));
+  await page.locator("li.mine").nth(1).waitFor();
+  assert.equal(await page.locator("li.mine").count(), 2);
+  assert.equal(await other.locator("li.mine").count(), 1);
+  await screenshots(page, "chat");
+  await other.close();
+  await page.getByText("Here: Ada", { exact: true }).waitFor();
+});
+
+// Starts the chat at a port; 0: the system chooses one. Returns the process and the URL.
+async function startChat(port) {
+  const [program, script] = process.env.LIO_CHAT.split(" ");
+  const child = spawn(program, [script, String(port)], { stdio: ["ignore", "pipe", "inherit"] });
+  const url = await new Promise((resolve, reject) => {
+    let text = "";
+    child.stdout.on("data", (data) => {
+      text += data;
+      const found = text.match(/http:\/\/[0-9.:]+\//);
+      if (found) resolve(found[0]);
+    });
+    child.on("exit", (code) => reject(new Error(`the chat has ended with ${code}: ${text}`)));
+  });
+  return { child, url };
+}
+
+await check("the chat's page survives a restart of its server, and keeps a text that was not sent", async (page) => {
+  let server = await startChat(0);
+  try {
+    await enterChat(page, server.url, "Ada", "garden");
+    await sayInChat(page, "before the restart");
+    await saidInChat(page, "before the restart").waitFor();
+    const ended = new Promise((resolve) => server.child.once("exit", resolve));
+    server.child.kill("SIGTERM");
+    assert.equal(await ended, 0);
+    await page.getByText("connection lost, trying again").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Send" }).isDisabled(), true);
+    await page.getByLabel("Message", { exact: true }).fill("after the restart");
+    await page.screenshot({ path: `${shots}/chat-lost.png` });
+    server = await startChat(new URL(server.url).port);
+    await page.getByRole("status").filter({ hasText: /^connected$/ }).waitFor();
+    await page.getByRole("button", { name: "Send" }).click();
+    await saidInChat(page, "after the restart").waitFor();
+    await saidInChat(page, "before the restart").waitFor();
+    assert.equal(await page.getByRole("listitem").count(), 2);
+  } finally {
+    server.child.kill("SIGKILL");
+  }
+}, /ERR_CONNECTION_REFUSED|WebSocket connection/);
 
 if (urls.book) {
   await check("the book has its colours, its menu of themes and its search", async (page) => {

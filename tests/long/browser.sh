@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tests/browser/run.mjs uses the clock, the upload form, a directory listing, the debug page, two other examples and, if
-# mdbook is installed, the book in a headless Chromium (Debian's). Needs node, npm and chromium; npm installs
+# tests/browser/run.mjs uses the clock, the upload form, a directory listing, the debug page, the chat, two other examples
+# and, if mdbook is installed, the book in a headless Chromium (Debian's). Needs node, npm and chromium; npm installs
 # playwright-core and axe-core in a temporary folder. Takes at most 180 s. Writes screenshots to build/screenshots.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
@@ -56,6 +56,7 @@ serve upload "$lio" examples/upload.lua 0 "$scratch/uploads"
 serve listing "$lio" serve "$scratch/site" --list --port 0
 serve debug "$lio" "$scratch/debug.lua" 127.0.0.1:0
 serve primes "$lio" examples/multi/main.lua 0 2
+serve chat "$lio" examples/websocket/chat/main.lua 0
 serve webservice "$lio" examples/webservice/main.lua 0
 if command -v mdbook >/dev/null; then
   make book >"$scratch/mdbook" 2>&1 || stop "make book: $(tail -n 3 "$scratch/mdbook")"
@@ -63,7 +64,7 @@ if command -v mdbook >/dev/null; then
 fi
 
 run=$PWD/tests/browser/run.mjs
-(cd "$scratch" && timeout 180 node "$run" "$(command -v chromium)" "$scratch/profile" \
+(cd "$scratch" && LIO_CHAT="$lio $PWD/examples/websocket/chat/main.lua" timeout 180 node "$run" "$(command -v chromium)" "$scratch/profile" \
   "$scratch/peer-file.bin" "$shots" "${servers[@]}") >"$scratch/out" 2>&1
 code=$?
 cat "$scratch/out"
