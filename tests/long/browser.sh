@@ -64,7 +64,8 @@ if command -v mdbook >/dev/null; then
 fi
 
 run=$PWD/tests/browser/run.mjs
-(cd "$scratch" && LIO_CHAT="$lio $PWD/examples/websocket/chat/main.lua" timeout 180 node "$run" "$(command -v chromium)" "$scratch/profile" \
+chat="$(realpath "$lio") $PWD/examples/websocket/chat/main.lua"
+(cd "$scratch" && LIO_CHAT="$chat" timeout 180 node "$run" "$(command -v chromium)" "$scratch/profile" \
   "$scratch/peer-file.bin" "$shots" "${servers[@]}") >"$scratch/out" 2>&1
 code=$?
 cat "$scratch/out"

@@ -5,7 +5,7 @@
 
 const SHORTEST = 500, LONGEST = 15000 // milliseconds between attempts
 const at = id => document.getElementById(id)
-const enter = at("enter"), say = at("say"), text = at("text"), list = at("messages")
+const enter = at("enter"), say = at("say"), text = at("text"), log = at("log"), list = at("messages")
 const send = say.querySelector("button")
 
 let socket, name, room, timer
@@ -19,13 +19,14 @@ function show(state, live) {
 
 function add(message) {
   lastId = Math.max(lastId, message.id)
-  const atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 40
-  const item = document.createElement("li"), from = document.createElement("b")
+  const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40
+  const [item, from, line] = ["li", "b", "span"].map(name => document.createElement(name))
   from.textContent = message.from
-  item.append(from, message.text) // as text, so that no message becomes markup
+  line.textContent = message.text // `textContent`, so that no message becomes markup
+  item.append(from, " ", line)
   if (message.from === name) item.className = "mine"
   list.append(item)
-  if (atEnd) list.scrollTop = list.scrollHeight
+  if (atEnd) log.scrollTop = log.scrollHeight
 }
 
 function connect() {
