@@ -106,6 +106,23 @@ t.test("chat: refuses other pages, members without names, and members that send 
   end)
 end)
 
+t.test("chat: members over wss", function()
+  local certificate, key = require("lio.tls").self_signed()
+  local folder = t.tmp()
+  local files = { t.quote(t.write(folder .. "/cert.pem", certificate)), t.quote(t.write(folder .. "/key.pem", key)) }
+  with("chat/main", files, function(_, port)
+    local address = ("wss://127.0.0.1:%d/rooms/one?name=Ada"):format(port)
+    t.eq((select(3, websocket.connect(address))), "tls", "the certificate is not trusted")
+    local ws <close> = assert(websocket.connect(address, {
+      tls = { ca = certificate },
+      origin = "https://127.0.0.1:" .. port,
+    }))
+    t.eq({ receive(ws), receive(ws) }, { { messages = {} }, { members = { "Ada" } } })
+    ws:send(("x"):rep(500))
+    t.eq(receive(ws).messages[1].text, ("x"):rep(500))
+  end)
+end)
+
 t.test("chat serves its page with a policy that allows no foreign scripts", function()
   with("chat/main", {}, function(_, port)
     local c <close> = http.open(port)

@@ -1,6 +1,7 @@
 // A headless Chromium, controlled by playwright-core, uses the examples as people do. Called by tests/long/browser.sh:
 //   LIO_CHAT="PROGRAM SCRIPT" node run.mjs CHROMIUM PROFILE FILE SHOTS NAME=URL...
-// The names are those of the servers in browser.sh; `book` is optional. LIO_CHAT is the command that serves the chat. Prints "ok - name" or "not ok - name: reason",
+// The names are those of the servers in browser.sh; `book` is optional. LIO_CHAT is the command that serves the chat.
+// The current folder contains cert.pem and key.pem, for the chat over wss. Prints "ok - name" or "not ok - name: reason",
 // and writes screenshots to SHOTS, in two widths, light and dark. axe-core inspects each page that has a screenshot.
 
 import assert from "node:assert/strict";
@@ -19,6 +20,7 @@ const urls = Object.fromEntries(servers.map((server) => server.split("=")));
 const context = await chromium.launchPersistentContext(profile, {
   executablePath,
   headless: true,
+  ignoreHTTPSErrors: true,
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync"],
 });
@@ -204,14 +206,14 @@ await check("two pages of the chat see each other's messages, as text", async (p
 });
 
 // Starts the chat at a port; 0: the system chooses one. Returns the process and the URL.
-async function startChat(port) {
+async function startChat(port, ...files) {
   const [program, script] = process.env.LIO_CHAT.split(" ");
-  const child = spawn(program, [script, String(port)], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(program, [script, String(port), ...files], { stdio: ["ignore", "pipe", "inherit"] });
   const url = await new Promise((resolve, reject) => {
     let text = "";
     child.stdout.on("data", (data) => {
       text += data;
-      const found = text.match(/http:\/\/[0-9.:]+\//);
+      const found = text.match(/https?:\/\/[0-9.:]+\//);
       if (found) resolve(found[0]);
     });
     child.on("exit", (code) => reject(new Error(`the chat has ended with ${code}: ${text}`)));
@@ -242,6 +244,21 @@ await check("the chat's page survives a restart of its server, and keeps a text 
     server.child.kill("SIGKILL");
   }
 }, /ERR_CONNECTION_REFUSED|WebSocket connection/);
+
+await check("two pages of the chat see each other's messages over wss", async (page) => {
+  const { child, url } = await startChat(0, "cert.pem", "key.pem");
+  try {
+    assert.match(url, /^https:/);
+    await enterChat(page, url, "Ada", "garden");
+    const other = await context.newPage();
+    await enterChat(other, url, "Bob", "garden");
+    await sayInChat(page, "over TLS");
+    await saidInChat(other, "over TLS").waitFor();
+    await other.close();
+  } finally {
+    child.kill("SIGKILL");
+  }
+});
 
 if (urls.book) {
   await check("the book has its colours, its menu of themes and its search", async (page) => {

@@ -33,6 +33,13 @@ app:get("/", function() inner "x" end)
 app:run(...)
 LUA
 
+# A certificate for the chat over wss.
+FOLDER=$scratch "$lio" -e 'local cert, key = require "lio.tls".self_signed()
+  for name, text in pairs { cert = cert, key = key } do
+    local file <close> = assert(io.open(os.getenv "FOLDER" .. "/" .. name .. ".pem", "w"))
+    file:write(text)
+  end' || stop "no certificate"
+
 (cd "$scratch" && npm init -y && npm install --no-audit --no-fund playwright-core axe-core) >"$scratch/npm" 2>&1 ||
   stop "npm: $(tail -n 3 "$scratch/npm")"
 
