@@ -10,8 +10,8 @@ local websocket = require "lio.websocket"
 -- Runs `f(connect, port, child)` while an example serves; `connect(path, opts)` opens a connection. The example must
 -- end with exit code 0. Returns what it has printed after its address.
 local function with(name, arguments, f)
-  local path = t.quote(t.root .. "examples/websocket/" .. name .. ".lua")
-  local words = { t.lio(), path, "0", table.unpack(arguments) }
+  local script = t.quote(t.root .. "examples/websocket/" .. name .. ".lua")
+  local words = { t.lio(), script, "0", table.unpack(arguments) }
   local child <close>, port = childkit.start("timeout --foreground -k 10 60 " .. table.concat(words, " "))
   local ok, problem = xpcall(loop.run, debug.traceback, function()
     f(function(path, opts)
