@@ -207,4 +207,20 @@ t.test("auction: the service of an item sends each new price to the connections 
   end)
 end)
 
+t.test("auction: a bid starts the time of the item again", function()
+  with("auction/main", { 2 }, function(connect)
+    local ws = connect "/items/chair?name=Ada"
+    t.eq(receive(ws).price, 0)
+    ws:send "10"
+    t.eq(receive(ws), { item = "chair", price = 10, bidder = "Ada", sold = false })
+    t.eq({ ws:receive(1) }, { nil, "timeout", "timeout" })
+    local began = loop.now()
+    ws:send "11"
+    t.eq(receive(ws), { item = "chair", price = 11, bidder = "Ada", sold = false })
+    t.eq(receive(ws), { item = "chair", price = 11, bidder = "Ada", sold = true })
+    t.ok(loop.now() - began >= 1.9, loop.now() - began)
+    ws:close()
+  end)
+end)
+
 t.finish()

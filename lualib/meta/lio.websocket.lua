@@ -18,7 +18,7 @@ local websocket = {}
 ---@field max_ratio? integer maximum ratio of a decompressed message to its bytes, 1 to 2^32 - 1; default `200`
 ---@field compress? boolean|"context" `"context"`: messages refer to earlier ones; default true
 ---@field compress_from? integer minimum bytes of a message that is compressed, 0 or more; default `256`
----@field ping? number|false silence after which the peer gets a ping; false: no pings; default `30`
+---@field ping? number|false time between checks; a peer that was silent gets a ping; false: no pings; default `30`
 ---@field timeout? number time that a silent peer has after a ping before the connection ends; default `30`
 
 ---@class lio.WebSocketConnectOptions: lio.WebSocketShared
