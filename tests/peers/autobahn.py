@@ -10,13 +10,16 @@ import sys
 
 import kosoku
 
+# Kosoku 0.1.0 raises TypeError in many cases of the groups 12 and 13 (it hashes a str), and the rest takes long.
+EXCLUDED = None if os.environ.get("AUTOBAHN_ALL") else ["12.*", "13.*"]
+
 
 async def results():
     mode, where = sys.argv[1:3]
     try:
         if mode == "client":
-            return await kosoku.run_fuzzingclient(f"ws://127.0.0.1:{where}/", None, None, concurrency=4)
-        async with kosoku.run_fuzzingserver(None, None, host="127.0.0.1", port=0) as server:
+            return await kosoku.run_fuzzingclient(f"ws://127.0.0.1:{where}/", None, EXCLUDED, concurrency=4)
+        async with kosoku.run_fuzzingserver(None, EXCLUDED, host="127.0.0.1", port=0) as server:
             with open(where + ".new", "w") as file:
                 file.write(str(server.port))
             os.rename(where + ".new", where)

@@ -13,6 +13,7 @@ app:ws("/*rest", {
   protocols = { "echo" },
   max_message = 32 * 1024 * 1024,
   max_ratio = 2000,
+  compress_from = 0,
 }, function(ws)
   for message, kind in ws:messages() do ws:send(message, kind) end
 end)

@@ -12,6 +12,7 @@ local opts <const> = {
   connect_timeout = 60,
   max_message = 32 * 1024 * 1024,
   max_ratio = 2000,
+  compress_from = 0,
 }
 
 loop.run(function()

@@ -26,10 +26,11 @@ local MESSAGE_INTERVAL <const> = 60
 
 local M = {}
 
--- Fields: `app`, `driver`, `server` (the native server), `stopping`, `closed`, `socket` (the listening socket),
--- `tls` (a result of `tls.server`, or nil), `on_leave` (called when a connection has been removed), `timer`, `idle_task` (the state of a serving task that has
--- ended, for reuse), `unflushed` (functions to call before the loop waits, by request id), and `exchanges`, by request
--- id.
+-- Fields: `app`, `driver`, `server` (the native server), `stopping`, `closed`, `socket` (the listening socket), `tls` (a
+-- result of `tls.server`, or nil), `on_leave` (called when a connection has been removed), `awaits_leave` (whether a full
+-- server waits for the end of a connection), `websockets` (a set) and `websocket_count`, `timer`, `idle_task` (the state
+-- of a serving task that has ended, for reuse), `unflushed` (functions to call before the loop waits, by request id), and
+-- `exchanges`, by request id.
 local AppServer = {}
 AppServer.__index = AppServer
 
@@ -138,16 +139,21 @@ function AppServer:remove_websocket(ws)
   if not self.websockets[ws] then return end
   self.websockets[ws] = nil
   self.websocket_count = self.websocket_count - 1
-  if self.stopping then self.on_leave() end
+  if self.stopping or self.awaits_leave then
+    self.awaits_leave = false
+    self.on_leave()
+  end
 end
-
 
 function AppServer:is_full()
   return self.server:is_full() or self:count() >= self.app.settings.connections
 end
 
--- Makes the native server call `on_leave` when the next connection has been removed.
-function AppServer:notify_leave() self.server:notify_next_close() end
+-- Makes the server call `on_leave` when the next connection has been removed.
+function AppServer:notify_leave()
+  self.awaits_leave = true
+  self.server:notify_next_close()
+end
 
 function AppServer:listen(socket)
   self.socket = socket
@@ -157,6 +163,7 @@ end
 -- Accepts waiting peers. Returns true if it has accepted connections or the server is full. If no peer is waiting,
 -- returns false, and the selector reports the next peer. On failure, returns nil, message, code.
 function AppServer:accept()
+  if self:is_full() then return true end
   local more, message, code = self.server:accept()
   self:serve_soon()
   return more, message, code

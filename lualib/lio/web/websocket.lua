@@ -60,10 +60,15 @@ local function has_token(value, wanted)
   return false
 end
 
+local DEFAULT_PORTS <const> = { http = ":80", https = ":443" }
+
 -- Returns whether an origin is that of the server itself: the host and the port are those of the request.
 local function is_same_origin(req, origin)
-  local authority = origin:match "^https?://([^/]+)$"
-  return authority ~= nil and req.host ~= nil and authority:lower() == req.host:lower()
+  local scheme, authority = origin:lower():match "^(https?)://([^/]+)$"
+  if not scheme or not req.host then return false end
+  local port <const> = DEFAULT_PORTS[scheme]
+  local function with_port(text) return text:find ":%d+$" and text or text .. port end
+  return with_port(authority) == with_port(req.host:lower())
 end
 
 -- Returns whether the page that connects may do so. A client without an origin is no browser.

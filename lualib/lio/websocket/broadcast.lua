@@ -1,6 +1,7 @@
 -- One message for many WebSocket connections: `broadcast`, and topics, which know their connections. Part of
 -- `lio.websocket`. The frame is encoded once, and compressed once; the queues of slow connections share its bytes.
 
+local connections = require "lio.websocket.connection"
 local core = require "lio.websocket.core"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
@@ -15,6 +16,8 @@ local OPTIONS <const> = {
 }
 
 local M = {}
+
+local function is_websocket(value) return getmetatable(value) == connections.WebSocket end
 
 -- Sends a message to the connections in `list`, whose connections of lio.net are in `streams`. Returns the number of
 -- connections that have accepted it, and the list of those that have not, or nil.
@@ -44,7 +47,7 @@ function M.broadcast(list, message, opts)
   opts = options.check("websocket.broadcast", 3, opts, OPTIONS)
   local streams = {}
   for index, ws in ipairs(list) do
-    streams[index] = type(ws) == "table" and rawget(ws, "c") or misuse.bad("broadcast", 1,
+    streams[index] = is_websocket(ws) and ws.c or misuse.bad("broadcast", 1,
       ("a list of WebSocket connections expected, got %s at place %d"):format(misuse.shown(ws), index))
   end
   return deliver("broadcast", list, streams, message, opts)
@@ -72,7 +75,7 @@ end
 -- already has it, or if it has ended.
 function Topic:add(ws)
   check_topic(self, "add")
-  if type(ws) ~= "table" or not rawget(ws, "c") then misuse.argument("add", 1, "WebSocket connection", ws) end
+  if not is_websocket(ws) then misuse.argument("add", 1, "WebSocket connection", ws) end
   if self.places[ws] or ws.ended then return false end
   local place = #self.list + 1
   self.list[place], self.streams[place], self.places[ws] = ws, ws.c, place

@@ -269,15 +269,6 @@ end
 
 -- Liveness ---------------------------------------------------------------------------------------------
 
--- The owner of a connection's timer. The timer must not keep a connection alive that the program has dropped.
-local Watch = {}
-Watch.__index = Watch
-
-function Watch:expired()
-  local ws <const> = self.connection[1]
-  if ws then ws:expired() end
-end
-
 -- Returns whether a peer that has sent nothing may be alive: no task receives, so that its bytes are unread, and it has
 -- accepted bytes since the ping.
 local function may_be_alive(ws)
@@ -327,7 +318,7 @@ function M.new(driver, c, settings)
   }, WebSocket)
   all[c] = ws
   if settings.ping then
-    ws.timer = driver.timers:create(setmetatable({ connection = setmetatable({ ws }, { __mode = "v" }) }, Watch))
+    ws.timer = driver.timers:create(ws)
     driver.timers:set(ws.timer, settings.ping)
   end
   return ws
