@@ -166,13 +166,14 @@ end
 
 -- `start(options)`: serves with `count` workers until they have ended. Returns true; or nil and a message if it cannot
 -- listen. Options: `addr`, `port`, `listen` (options of `net.bind`), `count`, `module` and `args` of an embedded
--- program, `grace` and `watchdog` (seconds), `on_listening(socket)`, which is called before the workers start.
+-- program, `grace` and `watchdog` (seconds), `signals` (a list of the signals that the workers handle),
+-- `on_listening(socket)`, which is called before the workers start.
 function M.start(options)
   local program = find_program(options.module, options.args)
   local sockets, message = open_sockets(options.addr, options.port, options.listen, options.count)
   if not sockets then return nil, message end
   -- A signal that arrives before all workers run is also passed to the workers that start later.
-  local _ <close> = assert(require("lio.signal").hold("SIGINT", "SIGTERM"))
+  local _ <close> = assert(require("lio.signal").hold(table.unpack(options.signals)))
   options.on_listening(sockets[1])
   calls = calls + 1
   local folder = (program.script or ""):match "^(.*/)[^/]*$" or "./"
