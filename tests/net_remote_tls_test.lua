@@ -6,7 +6,7 @@ local kit = require "tests.kit.ltask_system"
 
 -- Functions and values for the bodies of tests. `ca`, `cert` and `key` are texts in PEM, for the name "localhost";
 -- `other` is an authority that has not signed the certificate. `accepted(listener)` accepts a connection in a task, and
--- returns a function that waits for it.
+-- returns a function that waits for it. `shown` prints a failure.
 local head <const> = ([[
   local tls = require "lio.tls"
   local authority = tls.authority()
@@ -26,6 +26,10 @@ local head <const> = ([[
   local function raises(f, ...)
     local ok, e = pcall(f, ...)
     say(ok, (tostring(e):gsub("^[^:]*:%d+: ", "")))
+  end
+  local function shown(ok, message, code)
+    say(ok, code, message:match "unknown authority" or message:match "name does not match" or message:match "the peer refused"
+      or message)
   end
   local function accepted(listener) return later(listener.accept, listener) end
 ]]):gsub("\n", " ")
@@ -66,9 +70,8 @@ same("listen and connect encrypt, in both directions, small and large messages",
     b:send("to the client ", i, "\n")
     say(a:recv "line")
   end
-  local all = later(b.recv, b, "all")
+  local all = later(b.recv, b, 1000000)
   a:send(("x"):rep(1000000))
-  a:shutdown "w"
   say(#all())
   say(a:tls().version, a:tls().peer.names[1], b:tls().server_name, b:tls().peer)
 ]], {
@@ -79,13 +82,13 @@ same("a failed handshake has the code 'tls' and says what is wrong", [[
   local listener = assert(net.listen("127.0.0.1", 0, { tls = { cert = cert, key = key } }))
   local _, port = listener:address()
   accepted(listener)
-  say(net.connect("127.0.0.1", port, { tls = { ca = other, server_name = "localhost" } }))
-  say(net.connect("127.0.0.1", port, { tls = { ca = ca, server_name = "b.example" } }))
+  shown(net.connect("127.0.0.1", port, { tls = { ca = other, server_name = "localhost" } }))
+  shown(net.connect("127.0.0.1", port, { tls = { ca = ca, server_name = "b.example" } }))
   local c, message, code = net.listen("127.0.0.1", 0, { tls = { cert = "/none/such", key = key } })
   say(c, message:find "/none/such" ~= nil, code)
 ]], {
-  "false\thandshake: certificate was issued by an unknown authority\ttls",
-  "false\thandshake: name does not match: b.example expected, the certificate has localhost\ttls",
+  "false\ttls\tunknown authority",
+  "false\ttls\tname does not match",
   "false\ttrue\ttls",
 })
 
@@ -124,13 +127,13 @@ same("a failed start_tls closes the connection, but an unreadable certificate do
   local ok, message, code = b:start_tls({ cert = "/none/such", key = key }, { server = true })
   say(ok, message:find "/none/such" ~= nil, code, b:is_closed())
   local server = later(b.start_tls, b, { cert = cert, key = key }, { server = true })
-  say(a:start_tls({ ca = other }, { server_name = "localhost" }))
-  say(server())
+  shown(a:start_tls({ ca = other }, { server_name = "localhost" }))
+  shown(server())
   say(a:is_closed(), b:is_closed(), a:start_tls())
 ]], {
   "nil\ttrue\ttls\tfalse",
-  "nil\thandshake: certificate was issued by an unknown authority\ttls",
-  "nil\thandshake: the peer refused the connection: it does not trust the authority that issued our certificate\ttls",
+  "nil\ttls\tunknown authority",
+  "nil\ttls\tthe peer refused",
   "true\ttrue\tnil\tclosed\tclosed",
 })
 
