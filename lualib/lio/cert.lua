@@ -84,7 +84,8 @@ write(out .. "/cert.pem", certificate, "022")
 if authority then write(out .. "/authority.pem", authority.cert, "022") end
 
 local trusted = authority and "authority.pem" or "cert.pem"
+local path = out == "." and trusted or quote(out .. "/" .. trusted)
 io.stdout:write("created in ", out, ": ", table.concat(files, ", "), "\n",
   "SHA-256 fingerprint of cert.pem: ", fingerprint(certificate), "\n",
-  ("clients trust %s, for example: curl --cacert %s https://%s:8443/\n"):format(trusted, quote(out .. "/" .. trusted),
+  ("clients trust %s, for example: curl --cacert %s https://%s:8443/\n"):format(trusted, path,
     (names[1] or "localhost"):gsub("^%*", "www"):gsub("^.*:.*$", "[%0]")))
