@@ -4,8 +4,8 @@ local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local web = require "lio.webserver"
 
--- Sends one request through a trusted proxy to an app with the middleware. Returns the response. `proto`: how the client
--- reaches the proxy.
+-- Sends one request through a trusted proxy to an app with the middleware. Returns the response. `proto`: the protocol
+-- between the client and the proxy.
 local function ask(options, proto, target)
   return http.once(function(app)
     app:use(web.trust_proxy { proxies = { "loopback" } })

@@ -1,4 +1,4 @@
--- `web.https_redirect`: the redirect's address and status, hosts that are refused, and requests that are not redirected.
+-- `web.https_redirect`: the redirect's address and status, refused hosts, and requests that are not redirected.
 
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"

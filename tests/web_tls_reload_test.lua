@@ -13,8 +13,8 @@ local authority = tls.authority()
 -- The first loop of a process opens descriptors that stay open.
 loop.run(function() end)
 
--- Writes a certificate with this subject, and its key, into a folder. The files get an old time of modification, so that
--- the server does not read them again for a change.
+-- Writes a certificate with this subject, and its key, into a folder. The time of their last change stays the same, so
+-- the server notices no change.
 local function issue(dir, subject)
   local cert, key = authority:issue { names = { "127.0.0.1" }, subject = subject }
   t.write(dir .. "/cert.pem", cert)
@@ -88,7 +88,9 @@ t.test("a certificate that cannot be read is logged, and the server keeps its ce
 end)
 
 t.test("a program's own handler for SIGHUP replaces this", function()
-  local child <close>, port, dir = start(1, [[loop.signal("SIGHUP", function() print "own handler" io.stdout:flush() end)]])
+  local child <close>, port, dir = start(1, [[
+    loop.signal("SIGHUP", function() print "own handler" io.stdout:flush() end)
+  ]])
   issue(dir, "second")
   child:kill "HUP"
   child:expect "^own handler$"
@@ -136,11 +138,10 @@ for _, count in ipairs { 1, 2 } do
       local function ask() return assert(client:get(("https://127.0.0.1:%d/"):format(port))).body end
       t.eq(ask(), "version 1")
       p:write("server.lua", version("version 2", count))
-      local deadline, text = loop.now() + 60, nil
-      repeat
-        text = ask()
+      local deadline = loop.now() + 60
+      while ask() ~= "version 2" do
         if loop.now() > deadline then error "the new version does not respond" end
-      until text == "version 2"
+      end
     end)
     t.eq((p:stop "TERM"), 0)
   end)

@@ -246,7 +246,7 @@ function net.on_transfer(f) end
 
 ---Returns the calls of this module for a service without a loop; the service `io` executes them. Connections, listeners
 ---and datagram sockets have the same methods, except `handle` and `queued`. The calls `bind`, `broadcast`, `on_transfer` and `step`
----are missing. A missing call or method raises.
+---are missing. A missing call or method raises. The options of TLS must be tables.
 ---@param io? integer the address of a service `lio`; default: the unique service `lio`
 ---@return lio.RemoteNet api
 function net.remote(io) end

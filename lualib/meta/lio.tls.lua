@@ -72,7 +72,7 @@ function TlsServer:reload_if_changed() end
 ---TLS of a client, the result of `tls.client`. It has no methods.
 ---@class lio.TlsClient
 
----What is known about TLS on a connection: the result of `c:tls()`, and `req.tls`.
+---A description of TLS on a connection: the result of `c:tls()`, and `req.tls`.
 ---@class lio.TlsInfo
 ---@field version "1.2"|"1.3"
 ---@field cipher string name of the cipher suite, such as `TLS_AES_128_GCM_SHA256`

@@ -1,6 +1,7 @@
 //! The handshake of TLS, before the first request of a connection.
 //!
-//! A connection whose handshake fails closes without a response; the transport has told the peer why.
+//! A connection whose handshake fails closes without a response; the transport has sent the reason to
+//! the peer.
 
 use super::connection::State;
 use super::settings::Clock;
