@@ -1,10 +1,9 @@
--- `lio cert`: the files that it writes, their modes, and the errors for invalid arguments. Both hosts run these tests on
--- the same executable.
+-- `lio cert`: the files that it writes, their modes, and the errors for invalid arguments. Both hosts run these tests
+-- on the same executable.
 
 local t = require "tests.kit"
 local loop = require "lio.loop"
 local net = require "lio.net"
-local tls = require "lio.tls"
 
 local lio = t.quote(t.bin()) .. " cert "
 
@@ -23,8 +22,8 @@ local function create(dir, words)
   return r.out
 end
 
--- Serves with the files of a folder, and connects as `name`, trusting the file `trusted`. Returns the description of the
--- connection; or nil and the message.
+-- Serves with the files of a folder, and connects as `name`, trusting the file `trusted`. Returns the description of
+-- the connection; or nil and the message.
 local function connect(dir, trusted, name)
   return loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0, {

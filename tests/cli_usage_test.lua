@@ -40,7 +40,8 @@ t.test("lio --help names every option and command", function()
   local r = run "--help"
   t.eq({ r.code, r.err }, { 0, "" })
   for _, name in ipairs {
-    "-", "-e CODE", "-i", "--service", "--watch", "-v", "-h", "--", "serve DIR", "cert [NAME ...]", "new app|service|game DIR",
+    "-", "-e CODE", "-i", "--service", "--watch", "-v", "-h", "--", "serve DIR", "cert [NAME ...]",
+    "new app|service|game DIR",
     "check [DIR|FILE ...]", "test [DIR|FILE ...]", "LUA_PATH, LUA_CPATH", "LIO_TRACEBACK=full",
   } do
     t.ok(r.out:find("\n  " .. name .. "  ", 1, true), name .. " is not explained")

@@ -1,4 +1,5 @@
--- The programs of examples/tls run as child processes in the host of this suite, and do what their first lines describe.
+-- The programs of examples/tls run as child processes in the host of this suite, and do what their first lines
+-- describe.
 
 local t = require "tests.kit"
 local childkit = require "tests.kit.server_process"
@@ -15,7 +16,8 @@ local files = t.quote(t.write(folder .. "/cert.pem", cert)) .. " " .. t.quote(t.
 loop.run(function() end)
 
 local function start(name, words)
-  return childkit.start(("%s %s 0 %s"):format(t.lio(), t.quote(t.root .. "examples/tls/" .. name .. ".lua"), words or ""))
+  local path = t.quote(t.root .. "examples/tls/" .. name .. ".lua")
+  return childkit.start(("%s %s 0 %s"):format(t.lio(), path, words or ""))
 end
 
 t.test("hello serves HTTPS with a certificate from files", function()
@@ -59,7 +61,8 @@ t.test("echo sends received data back to many clients at the same time", functio
 end)
 
 t.test("two services know each other by their certificates", function()
-  local r = t.run(("timeout -k 1 60 %s --service %s"):format(t.quote(t.bin()), t.quote(t.root .. "examples/tls/mutual/main.lua")))
+  local path = t.quote(t.root .. "examples/tls/mutual/main.lua")
+  local r = t.run(("timeout -k 1 60 %s --service %s"):format(t.quote(t.bin()), path))
   t.eq({ r.err, r.code }, { "", 0 })
   local lines = {}
   for line in r.out:gmatch "[^\n]+" do lines[#lines + 1] = line end

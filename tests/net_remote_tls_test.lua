@@ -28,8 +28,8 @@ local head <const> = ([[
     say(ok, (tostring(e):gsub("^[^:]*:%d+: ", "")))
   end
   local function shown(ok, message, code)
-    say(ok, code, message:match "unknown authority" or message:match "name does not match" or message:match "the peer refused"
-      or message)
+    say(ok, code, message:match "unknown authority" or message:match "name does not match"
+      or message:match "the peer refused" or message)
   end
   local function accepted(listener) return later(listener.accept, listener) end
 ]]):gsub("\n", " ")
@@ -185,6 +185,12 @@ remotely("an attempt ends a handshake", [[
   say(connecting())
 ]], { "false\tclosed\tclosed" })
 
+-- Returns the output for an object of TLS.
+local function refused(what, name)
+  return ("false\t%s: in net.remote, the options of %s are needed as a table, because its result cannot be sent to the "
+    .. "service with the loop"):format(what, name)
+end
+
 remotely("results of tls.server and tls.client are refused, with the reason", [[
   local server, client = assert(tls.server { cert = cert, key = key }), assert(tls.client { ca = ca })
   raises(net.listen, "127.0.0.1", 0, { tls = server })
@@ -196,14 +202,10 @@ remotely("results of tls.server and tls.client are refused, with the reason", [[
   raises(a.start_tls, a, client)
   raises(listener.reload_tls, listener)
 ]], {
-  "false\tnet.listen: option 'tls': in net.remote, the options of tls.server are needed as a table, because its result "
-    .. "cannot be sent to the service with the loop",
-  "false\tnet.connect: option 'tls': in net.remote, the options of tls.client are needed as a table, because its result "
-    .. "cannot be sent to the service with the loop",
-  "false\tnet.connect: option 'tls': in net.remote, the options of tls.client are needed as a table, because its result "
-    .. "cannot be sent to the service with the loop",
-  "false\tnet.start_tls: argument 'settings': in net.remote, the options of tls.client are needed as a table, because "
-    .. "its result cannot be sent to the service with the loop",
+  refused("net.listen: option 'tls'", "tls.server"),
+  refused("net.connect: option 'tls'", "tls.client"),
+  refused("net.connect: option 'tls'", "tls.client"),
+  refused("net.start_tls: argument 'settings'", "tls.client"),
   "false\treload_tls: the listener has no TLS",
 })
 

@@ -1,5 +1,5 @@
--- `lio cert [NAME ...] [options]`: writes a certificate for development, and its key. The executable runs this file with
--- the arguments after `cert` on the command line.
+-- `lio cert [NAME ...] [options]`: writes a certificate for development, and its key. The executable runs this file
+-- with the arguments after `cert` on the command line.
 
 local command = require "lio.command".new("cert", [[
 usage: lio cert [NAME ...] [options]

@@ -165,8 +165,8 @@ function M.signal(name, f)
   signals:set(name, f, owner.is_running)
 end
 
--- `loop._on_signal(name, f)`: for the library. Runs `f(name)` as a task whenever the signal arrives and the program has no
--- handler for it. Returns a function that removes `f`.
+-- `loop._on_signal(name, f)`: for the library. Runs `f(name)` as a task whenever the signal arrives and the program has
+-- no handler for it. Returns a function that removes `f`.
 function M._on_signal(name, f)
   return signals:add(name, f)
 end

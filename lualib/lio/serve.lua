@@ -51,8 +51,8 @@ local function make_certificate(addr)
   if addr ~= "0.0.0.0" and addr ~= "::" and addr ~= names[2] and addr ~= names[3] then names[4] = addr end
   local cert, key = require("lio.tls").self_signed { names = names }
   if not cert then command:fail("%s", key) end
-  io.stdout:write("lio: made a certificate for development; browsers warn of it, and show this SHA-256 fingerprint:\n  ",
-    require "lio.tls.fingerprint"(cert), "\n",
+  io.stdout:write("lio: made a certificate for development; browsers warn of it, and show this SHA-256 fingerprint:\n",
+    "  ", require "lio.tls.fingerprint"(cert), "\n",
     "  'lio cert' writes a certificate that clients can trust; serve it with --cert and --key\n")
   return cert, key
 end

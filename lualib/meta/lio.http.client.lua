@@ -51,10 +51,11 @@ local client = {}
 function client.new(options) end
 
 ---Sends a request and reads its response. A response with any status is a success. The codes of failures are `"url"`,
----`"tls"` (no encrypted connection, such as `certificate expired 3 days ago`), `"proxy"` (it opens no tunnel), those of `lio.net` (`"timeout"`, `"refused"`, `"unresolved"`,
----`"closed"`, `"reset"` …), `"protocol"` (the response is malformed), `"truncated"`, `"too long"`, `"corrupt"` (a body
----cannot be decoded), `"redirect"`, and `"body"` (the function or file of the request's body failed). Raises for an
----unknown option, an invalid value, and a header with CR, LF or NUL.
+---`"tls"` (no encrypted connection, such as `certificate expired 3 days ago`), `"proxy"` (it opens no tunnel), those of
+---`lio.net` (`"timeout"`, `"refused"`, `"unresolved"`, `"closed"`, `"reset"` …), `"protocol"` (the response is
+---malformed), `"truncated"`, `"too long"`, `"corrupt"` (a body cannot be decoded), `"redirect"`, and `"body"` (the
+---function or file of the request's body failed). Raises for an unknown option, an invalid value, and a header with CR,
+---LF or NUL.
 ---@param options lio.HttpOptions
 ---@return lio.HttpResponse? response
 ---@return string? message

@@ -26,8 +26,8 @@ function web.cors(options) end
 ---@field status? 301|302|303|307|308 default: 301 for GET and HEAD, 308 for other methods
 ---@field hosts? string[] hosts of this server, such as `"*.example.com"`; default: any valid `Host`
 
----Creates middleware that redirects plain HTTP requests to the same path and query over HTTPS. A request without a valid
----host gets 400, and a request for a host that is not in `hosts` 421.
+---Creates middleware that redirects plain HTTP requests to the same path and query over HTTPS. A request without a
+---valid host gets 400, and a request for a host that is not in `hosts` 421.
 ---@param options? lio.WebHttpsRedirectOptions
 ---@return lio.Handler middleware
 function web.https_redirect(options) end

@@ -1,4 +1,5 @@
--- A service of main.lua: sends requests to the ledger. The certificate of the ledger must have the name that is verified.
+-- A service of main.lua: sends requests to the ledger. The certificate of the ledger must have the name that is
+-- verified.
 
 local http = require "lio.http.client"
 local tls = require "lio.tls"

@@ -1,7 +1,7 @@
 -- Mutual TLS between two services: `lio --service examples/tls/mutual/main.lua`.
 --
--- The ledger (ledger.lua) accepts only clients with a certificate of the authority, and knows from the certificate which
--- service calls. The shop may book; the auditor may only read; a client without a certificate gets no connection.
+-- The ledger (ledger.lua) accepts only clients with a certificate of the authority, and knows from the certificate
+-- which service calls. The shop may book; the auditor may only read; a client without a certificate gets no connection.
 -- In production, the services run on several machines, and each reads its own certificate and key from files.
 
 local ltask = require "ltask"

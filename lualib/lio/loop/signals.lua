@@ -1,5 +1,6 @@
--- The signals of `lio.loop`. Invariant: a signal has a watcher while it has a handler of the program, or functions of the
--- library, which run if the program has no handler; SIGINT and SIGTERM also have a watcher while `loop.run` is active.
+-- The signals of `lio.loop`. Invariant: a signal has a watcher while it has a handler of the program, or functions of
+-- the library, which run if the program has no handler; SIGINT and SIGTERM also have a watcher while `loop.run` is
+-- active.
 
 local misuse = require "lio.misuse"
 local signal = require "lio.signal"

@@ -26,10 +26,10 @@ local MESSAGE_INTERVAL <const> = 60
 
 local M = {}
 
--- Fields: `app`, `driver`, `server` (the native server), `stopping`, `closed`, `socket` (the listening socket),
--- `tls` (a result of `tls.server`, or nil), `on_leave` (called when a connection has been removed), `timer`, `idle_task` (the state of a serving task that has
--- ended, for reuse), `unflushed` (functions to call before the loop waits, by request id), and `exchanges`, by request
--- id.
+-- Fields: `app`, `driver`, `server` (the native server), `stopping`, `closed`, `socket` (the listening socket), `tls`
+-- (a result of `tls.server`, or nil), `on_leave` (called when a connection has been removed), `timer`, `idle_task` (the
+-- state of a serving task that has ended, for reuse), `unflushed` (functions to call before the loop waits, by request
+-- id), and `exchanges`, by request id.
 local AppServer = {}
 AppServer.__index = AppServer
 

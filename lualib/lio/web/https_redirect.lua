@@ -16,8 +16,8 @@ local OPTIONS <const> = {
 -- The longest host name, in bytes (RFC 1035 section 2.3.4).
 local MAX_HOST <const> = 253
 
--- Returns the host in the value of a header field `Host` (RFC 9110 section 7.2), in lower case, without its port; nil if
--- it is not valid.
+-- Returns the host in the value of a header field `Host` (RFC 9110 section 7.2), in lower case, without its port; nil
+-- if it is not valid.
 local function host_of(field)
   if not field or #field > MAX_HOST + 6 then return nil end
   local host, port = field:match "^(%[[%x:.]+%])(.*)$"

@@ -124,7 +124,8 @@ local function net_options(opts)
   return { backlog = opts.backlog, reuseport = opts.reuseport, v6only = opts.v6only, mode = opts.mode }
 end
 
--- Returns the result of `tls.server` for the option `tls`; nil if there is none. Raises if a certificate cannot be read.
+-- Returns the result of `tls.server` for the option `tls`; nil if there is none. Raises if a certificate cannot be
+-- read.
 local function tls_of(call, option)
   if not option then return nil end
   local tls = require "lio.tls"
