@@ -119,6 +119,22 @@ same("start_tls encrypts a connection that was used without TLS", [[
   "go ahead\tnil\tnil", "true", "true", "secret 1", "answer", "secret 2", "answer", "secret 3", "answer", "1.3\tfalse",
 })
 
+same("bytes of the handshake that were read ahead are part of it", [[
+  local listener = assert(net.listen("127.0.0.1", 0))
+  local _, port = listener:address()
+  local a = assert(net.connect("127.0.0.1", port))
+  local b = assert(listener:accept())
+  a:send "STARTTLS\n"
+  local client = later(a.start_tls, a, { ca = ca }, { server_name = "localhost" })
+  -- Waits until the first bytes of the handshake have arrived; they stay buffered.
+  say(b:recv("until", "no such text", 60))
+  say(b:recv "line")
+  say(b:start_tls({ cert = cert, key = key }, { server = true }))
+  say(client())
+  a:send "secret\n"
+  say(b:recv "line")
+]], { "nil\ttoo long\tnil\ttoo long", "STARTTLS", "true", "true", "secret" })
+
 same("a failed start_tls closes the connection, but an unreadable certificate does not", [[
   local listener = assert(net.listen("127.0.0.1", 0))
   local _, port = listener:address()

@@ -64,6 +64,7 @@ t.test("the path of a request does not become the host", function()
   -- The target is a URL: only its path is used. The parser takes the host from it (RFC 9112 section 3.2.2).
   t.eq(location({ hosts = { "a.example" } }, "a.example", "http://evil.example/x"), 421)
   t.eq(location(nil, "a.example", "http://b.example/x?y"), "https://b.example/x?y")
+  t.eq(ask(nil, "CONNECT", "a.example:80", { "Host: a.example:80" }).headers.location, "https://a.example/")
 end)
 
 t.test("with a list of hosts, every other host gets 421", function()

@@ -68,7 +68,7 @@ return function(opts)
     local host = host_of(req.host)
     if not host then return error_page.for_status(req, 400) end
     if is_known and not is_known(host) then return error_page.for_status(req, 421) end
-    -- The target of a request may be `*`, or a URL with any host, so only its path is used.
+    -- The target of a request may be a URL with any host, so only its path is used. CONNECT has no path.
     local path = req.raw_path
     if path:sub(1, 1) ~= "/" then path = "/" end
     local query = req.raw_query and "?" .. req.raw_query or ""
