@@ -148,7 +148,7 @@ end)
 t.test("every program of the page is tested", function()
   local file <close> = assert(io.open(t.root .. GUIDE))
   local _, count = file:read "a":gsub("\n```lua\n", "")
-  t.eq(count, 8)
+  t.eq(count, 9)
 end)
 
 t.finish()
