@@ -136,7 +136,7 @@ function Connection:shared_writer() end
 function Connection:start_tls(settings, opts) end
 
 ---Describes TLS on the connection.
----@return lio.TlsInfo? info nil if the connection is not encrypted
+---@return lio.TlsInfo info nil if the connection is not encrypted
 function Connection:tls() end
 
 ---Returns whether `recv` returns bytes, or the end, that have already been read from the socket.
@@ -285,9 +285,9 @@ function Udp:close() end
 
 ---A server: the result of `net.serve`, and of `listen` of a web app.
 ---@class lio.Server
----@field listener? lio.Listener
+---@field listener lio.Listener nil if the server does not listen
 ---@field count integer current number of connections
----@field url? string the URL of a web server, such as `http://127.0.0.1:8080/`
+---@field url string the URL of a web server, such as `http://127.0.0.1:8080/`
 ---@field tls? lio.TlsServer TLS of a web server; `server.tls:reload()` reads its certificates again
 local Server = {}
 

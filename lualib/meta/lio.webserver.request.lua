@@ -21,7 +21,7 @@
 ---@field remote_addr? string ip of the client, `"unix:"` for a unix socket; nil if the client has disconnected
 ---@field remote_port? integer
 ---@field is_tls boolean whether the client uses TLS, to this server or to a trusted proxy (`web.trust_proxy`)
----@field tls? lio.TlsInfo TLS on the connection to this server; nil if there is none
+---@field tls lio.TlsInfo TLS on the connection to this server; nil if there is none
 ---@field proxy_addr? string the address of the proxy, if `web.trust_proxy` has set `remote_addr`
 ---@field upgrade? string the protocols that the client offers in `Upgrade`; nil if there are none
 local Request = {}
