@@ -235,8 +235,9 @@ remotely("an encrypted connection can be given and transferred to another servic
   say(b:recv "line")
   local other = ltask.spawn("other", io)
   ltask.call(other, "take", net.give(b, other))
-  say(a:recv "line")
-]], { "first", "got second 1.3" }, {
+  local moved = assert(a:transfer(ltask.spawn "lio"))
+  say(moved:recv "line", a:is_closed(), moved:tls().version)
+]], { "first", "got second 1.3\ttrue\t1.3" }, {
   other = [[
     local net = require "lio.net".remote(...)
     local S = {}
