@@ -15,7 +15,7 @@ pub(crate) struct ClientObject(pub(crate) TlsClient);
 
 impl Object for ServerObject {
     const NAME: &'static str = "lio.tls.server";
-    const METHODS: FunctionTable = functions! { reload, reload_if_changed };
+    const METHODS: FunctionTable = functions! { reload, reload_if_changed, set_check_interval };
 }
 
 impl Object for ClientObject {
@@ -90,6 +90,15 @@ fn reload(call: &mut Call<'_>) -> Result<bool, Fault> {
 fn reload_if_changed(call: &mut Call<'_>) -> Result<bool, Fault> {
     let server = call.object::<ServerObject>(1)?.0.clone();
     Ok(server.reload_if_changed().map_err(|error| failure("reload", &error))?)
+}
+
+/// `server:set_check_interval(seconds)`: sets the minimum time between two checks of `reload_if_changed`; for tests.
+fn set_check_interval(call: &mut Call<'_>) -> Result<(), Fault> {
+    let seconds = call.number(2)?;
+    let interval = std::time::Duration::try_from_secs_f64(seconds)
+        .map_err(|_| Fault::message("set_check_interval: seconds must be a number of at least 0"))?;
+    call.object::<ServerObject>(1)?.0.set_check_interval(interval);
+    Ok(())
 }
 
 /// `core.client(ca, crl, pins, identity, alpn, server_name, skips_verification, version)`: returns TLS of a client, or

@@ -25,6 +25,10 @@ pub(crate) mod link;
 pub(crate) mod pem;
 pub(crate) mod server;
 pub(crate) mod session;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod tickets;
 mod verifier;
 

@@ -483,3 +483,6 @@ impl<L: Lower> Write for Output<'_, L> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
