@@ -59,9 +59,8 @@ impl Authority {
     /// Returns a list that revokes the certificates in `revoked`, texts in PEM.
     pub(super) fn revocation_list(&self, revoked: &[&str]) -> String {
         use rcgen::{CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber};
-        use x509_cert::der::DecodePem;
         let serial = |text: &&str| {
-            let certificate = x509_cert::Certificate::from_pem(text.as_bytes()).unwrap();
+            let certificate = super::testing::parsed(text);
             certificate.tbs_certificate().serial_number().as_bytes().to_vec()
         };
         let revoke = |text| RevokedCertParams {

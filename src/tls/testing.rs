@@ -11,6 +11,7 @@ use super::session::{Handshake, Lower, Session, TlsLink};
 use crate::socket::Attempt;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, SignatureScheme};
 use std::cell::RefCell;
@@ -18,6 +19,8 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::sync::Arc;
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
 
 /// The bytes that are on their way in one direction.
 #[derive(Default)]
@@ -134,6 +137,12 @@ pub(crate) fn authority() -> (Authority, Source) {
 
 pub(crate) fn identity(issued: &Issued) -> Identity {
     Identity { chain: Source::of(issued.certificate.as_bytes()), key: Source::of(issued.key.as_bytes()) }
+}
+
+/// Returns the content of a certificate in PEM.
+pub(crate) fn parsed(certificate: &str) -> Certificate {
+    let der = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
+    Certificate::from_der(&der).unwrap()
 }
 
 /// Returns the options of a server with these certificates.

@@ -6,15 +6,14 @@ use super::pem::Source;
 use super::server::{MinVersion, ServerOptions, TlsServer};
 use super::session::Session;
 use super::testing::{any_certificate, authority, client_options, drain, identity, joined, request, server_options};
-use super::testing::{configured, shake};
+use super::testing::{configured, parsed, shake};
 use super::{Identity, TlsError};
 use rustls::SignatureScheme;
 use sha2::{Digest, Sha256};
 use std::io::IoSlice;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
-use x509_cert::Certificate;
-use x509_cert::der::{DecodePem, Encode};
+use x509_cert::der::Encode;
 
 /// A certificate and its key for a.example, with RSA.
 const RSA: &str = include_str!("tests/rsa.pem");
@@ -42,8 +41,7 @@ fn problem<T>(made: Result<T, TlsError>) -> String {
 
 /// Returns the digest of the key of a certificate.
 fn pin(certificate: &str) -> [u8; 32] {
-    let certificate = Certificate::from_pem(certificate.as_bytes()).unwrap();
-    Sha256::digest(certificate.tbs_certificate().subject_public_key_info().to_der().unwrap()).into()
+    Sha256::digest(parsed(certificate).tbs_certificate().subject_public_key_info().to_der().unwrap()).into()
 }
 
 // Which certificate a client gets ------------------------------------------------------------------------------------

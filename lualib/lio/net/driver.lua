@@ -18,6 +18,7 @@ local READ <const>, WRITE <const>, END <const> = 1, 2, 4
 
 local now <const> = require("lio").now
 local send <const>, is_closed <const> = stream.methods.try_send, stream.methods.is_closed
+local queued <const> = stream.methods.queued
 local holder_of <const>, next <const>, type <const> = wait_queue.holder_of, next, type
 
 local M = {}
@@ -151,7 +152,8 @@ function Driver:dispatch(x, events)
   end
   if events & WRITE ~= 0 then
     local token = self.write_queue.tokens[x]
-    if not (token and wakeup(token, true)) and self.flushing[x] then
+    if not (token and wakeup(token, true)) and (self.flushing[x] or misuse.is_kind(x, "connection") and queued(x) > 0) then
+      -- TLS may hold bytes back after a `send` that has failed with "timeout", or whose task was killed.
       self.flushing[x] = nil
       self:flush_later(x)
     end

@@ -84,6 +84,9 @@ end
 -- this file.
 local function accept_or_wait(listener, queue, backend)
   local socket, selector, handshakes = listener.socket, listener.driver.selector, listener.handshakes
+  -- Handshakes begin and fail while the task waits, and must not extend the wait.
+  local limit = handshakes and queue.limits[socket]
+  local deadline = limit and now() + limit
   while not listener.closed do
     local c, message, code
     if backend then
@@ -104,7 +107,8 @@ local function accept_or_wait(listener, queue, backend)
     else
       listener.paused = nil
     end
-    local reason = queue:wait_ready(socket, listener.paused and PAUSE)
+    local seconds = listener.paused and PAUSE or deadline and math.max(deadline - now(), 0)
+    local reason = queue:wait_ready(socket, seconds)
     if reason == "timeout" and not listener.paused then return false, "timeout", "timeout" end
   end
   return false, "closed", "closed"
