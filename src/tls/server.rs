@@ -133,7 +133,7 @@ fn configure(options: &ServerOptions) -> Result<Arc<ServerConfig>, TlsError> {
     };
     let mut config = builder.with_cert_resolver(Arc::new(certificates));
     config.alpn_protocols = options.alpn.clone();
-    config.ticketer = tickets::shared(&format!("{options:?}"))?;
+    config.ticketer = tickets::shared(options)?;
     // Clients keep the state of their sessions, in tickets.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.key_log = Arc::new(rustls::KeyLogFile::new());

@@ -272,9 +272,12 @@ impl<L: Lower> TlsLink<L> {
             let state = match self.session.tls.process_new_packets() {
                 Ok(state) => state,
                 Err(error) => {
-                    // The peer gets an alert.
+                    // The peer gets an alert. Plaintext of earlier records comes before the error.
                     let _ = self.flush();
-                    return Err(self.fail(error.into()));
+                    let failure = self.fail(error.into());
+                    self.session.state.has_plaintext = true;
+                    self.take_plaintext(room)?;
+                    return Err(failure);
                 }
             };
             if state.plaintext_bytes_to_read() > 0 || state.peer_has_closed() {

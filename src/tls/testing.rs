@@ -36,12 +36,18 @@ pub(crate) struct Wire {
 pub(crate) struct End {
     pub(crate) incoming: Rc<RefCell<Wire>>,
     pub(crate) outgoing: Rc<RefCell<Wire>>,
-    pub(crate) limits: Vec<usize>,
+    limits: Vec<usize>,
     next: usize,
     is_closed: bool,
 }
 
 impl End {
+    /// Sets the limits of the operations from the next one on.
+    pub(crate) fn set_limits(&mut self, limits: &[usize]) {
+        self.limits = limits.to_vec();
+        self.next = 0;
+    }
+
     fn limit(&mut self) -> usize {
         let limit = self.limits[self.next % self.limits.len()];
         self.next += 1;

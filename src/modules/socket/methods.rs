@@ -75,11 +75,6 @@ fn accept(call: &mut Call<'_>) -> Result<Attempt<New<Socket>>, Fault> {
 /// `s:shutdown(["r"|"w"|"rw"])`: ends one direction, or both. Returns `true`.
 fn shutdown(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (socket, stack) = open(call)?;
-    shut(socket, stack)
-}
-
-/// Shuts down any socket as [`shutdown`] does. Argument 2 is the direction.
-pub(crate) fn shut(socket: &Socket, stack: &Stack) -> Result<bool, Fault> {
     let how = direction(stack)?;
     done("shutdown", socket.raw().and_then(|raw| raw.shutdown(how)))
 }
