@@ -22,6 +22,8 @@ pub(crate) mod queue;
 mod receive;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;
 
 pub(crate) use buffer::{Buffer, Pool, next_read};
 pub(crate) use holders::Holders;

@@ -268,7 +268,8 @@ fn a_record_that_is_changed_anywhere_ends_the_connection_after_the_earlier_data(
     let start = client.lower().outgoing.borrow().total;
     send(&mut client, b"first");
     let first = client.lower().outgoing.borrow().total - start;
-    for at in first..first + 27 {
+    // The minor number of the version is ignored (RFC 8446 section 5.1).
+    for at in (first..first + 27).filter(|at| *at != first + 2) {
         let (mut client, mut server) = connected();
         drain(&mut client, 10).unwrap();
         send(&mut client, b"first");
