@@ -11,8 +11,8 @@ local web = require "lio.webserver"
 local server <const>, client <const> = tlskit.server, tlskit.client
 local GET <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
--- Serves `app` with TLS, and calls `f(open, server, port)`; `open(options)` returns a client with TLS, whose options are
--- those of `tls.client`.
+-- Serves `app` with TLS, and calls `f(open, server, port)`; `open(options)` returns a client with TLS, whose options
+-- are those of `tls.client`.
 local function with(app, f, options, listen)
   local opts = tlskit.with({ tls = options or server() }, listen)
   http.with(app, function(open, running)

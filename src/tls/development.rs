@@ -8,7 +8,7 @@ use rcgen::{
 };
 use std::time::{Duration, SystemTime};
 
-/// What a certificate shall contain.
+/// The content of a certificate.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     /// Host names, with `*.` for any first label, and IP addresses.

@@ -142,6 +142,12 @@ function Driver:step(seconds)
   self.net.step(seconds)
 end
 
+-- Returns whether bytes are queued on a connection. TLS may hold bytes back after a `send` that has failed with
+-- "timeout", or whose task was killed.
+local function has_queued(x)
+  return misuse.is_kind(x, "connection") and queued(x) > 0
+end
+
 -- `driver:dispatch(x, events)`: wakes the tasks that wait for events of the socket `x`. `events` is 1 for reading, 2
 -- for writing, 4 for the end of the peer's side, or a sum of these.
 function Driver:dispatch(x, events)
@@ -152,8 +158,7 @@ function Driver:dispatch(x, events)
   end
   if events & WRITE ~= 0 then
     local token = self.write_queue.tokens[x]
-    if not (token and wakeup(token, true)) and (self.flushing[x] or misuse.is_kind(x, "connection") and queued(x) > 0) then
-      -- TLS may hold bytes back after a `send` that has failed with "timeout", or whose task was killed.
+    if not (token and wakeup(token, true)) and (self.flushing[x] or has_queued(x)) then
       self.flushing[x] = nil
       self:flush_later(x)
     end

@@ -58,10 +58,10 @@ local OPTIONS <const> = { server_name = options.string, timeout = options.second
 -- `install(driver, calls)`: adds the function of this file to `calls`.
 function M.install(driver, calls)
   -- `start_tls(c [, settings [, opts]])`: puts TLS on a connection, and waits for the handshake. No other task may use
-  -- the connection meanwhile. `settings` is `true` (default), the options of `tls.client` or its result; for the side of
-  -- the server, a result of `tls.server`, or its options with `opts.server = true`. `opts`: `server_name` (the name to
-  -- verify, which a client needs), `timeout` (10 seconds), `server`. Returns true; or nil, message, code, and then the
-  -- connection is closed.
+  -- the connection meanwhile. `settings` is `true` (default), the options of `tls.client` or its result; for the side
+  -- of the server, a result of `tls.server`, or its options with `opts.server = true`. `opts`: `server_name` (the name
+  -- to verify, which a client needs), `timeout` (10 seconds), `server`. Returns true; or nil, message, code, and then
+  -- the connection is closed.
   function calls.start_tls(c, settings, opts)
     misuse.check_kind("start_tls", c, "connection")
     opts = options.check("net.start_tls", 3, opts, OPTIONS)

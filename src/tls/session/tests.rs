@@ -407,6 +407,16 @@ fn a_close_sends_close_notify_and_is_idempotent() {
     assert!(server.lower().is_closed());
 }
 
+// Regression: closing the socket with unread tickets made the system reset the connection and discard sent data.
+#[test]
+fn a_client_that_closes_has_read_its_tickets() {
+    let (mut client, _server) = connected();
+    assert!(!client.lower().incoming.borrow().bytes.is_empty(), "tickets");
+    send(&mut client, b"data");
+    client.close();
+    assert!(client.lower().incoming.borrow().bytes.is_empty());
+}
+
 #[test]
 fn a_connection_that_is_not_ready_sends_no_data() {
     let (mut client, _server) = of_tls13();
