@@ -54,8 +54,8 @@ impl Pair {
         self.server.start_tls(server.session().unwrap());
         for _ in 0..100 {
             turn(&self.core);
-            let client = self.client.handshake().unwrap();
-            if client == Handshake::Done && self.server.handshake().unwrap() == Handshake::Done {
+            let progress = [self.client.handshake().unwrap(), self.server.handshake().unwrap()];
+            if progress == [Handshake::Done; 2] {
                 return;
             }
         }
@@ -111,10 +111,7 @@ fn a_stream_is_sent_to_another_vm_in_the_middle_of_its_data() {
     let data = pattern(40_000);
     assert!(pair.client.send(&[&data], &mut 0).unwrap());
     turn(&pair.core);
-    assert_eq!(
-        pair.server.receive(RecvForm::Exactly(100)).unwrap(),
-        Received::Ready { length: 100, consume: 100 }
-    );
+    assert_eq!(pair.server.receive(RecvForm::Exactly(100)).unwrap(), Received::Ready { length: 100, consume: 100 });
     pair.server.consume(100);
     let number = pair.server.make_parcel(0).expect("open");
     let (pool, table, core) = (Rc::new(Pool::default()), Rc::new(Table::default()), Selector::new(16).unwrap());

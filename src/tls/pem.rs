@@ -49,7 +49,8 @@ impl Source {
     /// Returns the private key.
     pub(super) fn key(&self) -> Result<PrivateKeyDer<'static>, TlsError> {
         let text = self.read("key")?;
-        let is_encrypted = contains(&text, b"BEGIN ENCRYPTED PRIVATE KEY") || contains(&text, b"Proc-Type: 4,ENCRYPTED");
+        let is_encrypted =
+            contains(&text, b"BEGIN ENCRYPTED PRIVATE KEY") || contains(&text, b"Proc-Type: 4,ENCRYPTED");
         PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
             _ if is_encrypted => {
                 self.error("key", "the key is encrypted; decrypt it first, for example with `openssl pkey`")

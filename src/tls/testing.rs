@@ -215,7 +215,8 @@ pub(crate) fn shake(client: &mut TlsLink<End>, server: &mut TlsLink<End>) -> Res
             [Some(_), Some(_)] => return Err(failures),
             _ => {}
         }
-        if failures.iter().any(Option::is_some) && client.lower().incoming.borrow().bytes.is_empty()
+        if failures.iter().any(Option::is_some)
+            && client.lower().incoming.borrow().bytes.is_empty()
             && server.lower().incoming.borrow().bytes.is_empty()
         {
             return Err(failures);

@@ -148,7 +148,10 @@ fn the_end_of_the_transport_during_a_handshake_is_an_error_everywhere() {
             }
             let error = server.handshake().expect_err("the client has closed the connection");
             assert_eq!(text(error), "the peer has closed the connection during the handshake", "after {count} bytes");
-            assert_eq!(text(server.handshake().unwrap_err()), "the peer has closed the connection during the handshake");
+            assert_eq!(
+                text(server.handshake().unwrap_err()),
+                "the peer has closed the connection during the handshake"
+            );
         }
     }
 }

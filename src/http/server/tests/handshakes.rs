@@ -52,7 +52,7 @@ fn a_handshake_has_a_time_limit_which_bytes_do_not_extend() {
     pair.advance(1);
     assert!(is_closed(&pair, slow) && is_closed(&pair, silent));
     assert_eq!([pair.got(slow), pair.got(silent)], ["", ""]);
-    assert_eq!(pair.log, ["connection closed"; 2]);
+    assert!(pair.log.is_empty());
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_handshake_that_fails_closes_the_connection_without_a_response() {
     let number = connect(&mut pair, 5);
     pair.send(number, &[&b"he!lo"[..], &get("/")].concat());
     assert!(is_closed(&pair, number));
-    assert_eq!((pair.got(number), pair.log.as_slice()), (String::new(), &["connection closed".to_owned()][..]));
+    assert!(pair.got(number).is_empty() && pair.log.is_empty());
     let number = connect(&mut pair, 5);
     pair.send(number, b"he");
     pair.end(number);
@@ -130,5 +130,5 @@ fn a_header_of_the_proxy_protocol_comes_before_the_handshake() {
     let number = connect(&mut pair, 5);
     pair.send(number, &[&b"hello"[..], &get("/")].concat());
     assert!(is_closed(&pair, number));
-    assert_eq!(pair.log, ["connection closed"]);
+    assert!(pair.log.is_empty());
 }
