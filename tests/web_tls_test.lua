@@ -225,6 +225,19 @@ t.test("200 stalled handshakes do not delay requests, and end at their time limi
   end, server { handshake_timeout = 0.5 })
 end)
 
+t.test("beyond max_handshakes the oldest handshake is ended", function()
+  with(echo_app(), function(open, running, port)
+    local first <close> = http.open(port)
+    local second <close> = http.open(port)
+    http.stalls(function() return running.count end)
+    t.eq(running.count, 2)
+    local c = open()
+    t.eq(c:request("GET", "/a").body, "/a")
+    first.c:recv "all"
+    t.ok(second:silent(0.01))
+  end, server { max_handshakes = 2 })
+end)
+
 t.test("a graceful stop closes handshakes and idle connections, and completes requests", function()
   local app = web.new()
   local waiting = {}

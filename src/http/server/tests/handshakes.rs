@@ -81,6 +81,27 @@ fn a_handshake_that_fails_closes_the_connection_without_a_response() {
     assert!(is_closed(&pair, number));
 }
 
+// Regression: web servers ignored the limit.
+#[test]
+fn beyond_the_limit_the_oldest_handshake_ends() {
+    let mut pair = Pair::with(Settings { handshakes: 3, ..Settings::default() });
+    let [first, done, third, fourth] = [5; 4].map(|count| {
+        let number = connect(&mut pair, count);
+        if number == 1 {
+            pair.send(number, b"hello");
+        }
+        number
+    });
+    let closed = |pair: &Pair| [first, done, third, fourth].map(|number| is_closed(pair, number));
+    assert_eq!(closed(&pair), [false; 4]);
+    let fifth = connect(&mut pair, 5);
+    assert_eq!(closed(&pair), [true, false, false, false]);
+    connect(&mut pair, 5);
+    assert_eq!(closed(&pair), [true, false, true, false]);
+    pair.send(fifth, &[&b"hello"[..], &get("/")].concat());
+    assert_eq!(pair.log, ["GET /"]);
+}
+
 #[test]
 fn a_handshake_that_waits_to_write_continues_when_the_client_receives() {
     let mut pair = Pair::new();
