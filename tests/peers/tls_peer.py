@@ -89,8 +89,10 @@ for what, message in {
     check(what, ended, True)
 check("a request after malformed messages", get((3, 4))[0], "1.3 false")
 
+SCANS = "certinfo tlsv1 tlsv1_1 tlsv1_2 tlsv1_3 compression openssl_ccs heartbleed reneg fallback resum robot ems"
 scan = subprocess.run(
-    [os.path.dirname(sys.executable) + "/sslyze", "--certinfo_ca_file", ca, "--mozilla_config=disable", f"localhost:{port}"],
+    [os.path.dirname(sys.executable) + "/sslyze", "--certinfo_ca_file", ca, "--mozilla_config=disable"]
+    + ["--" + name for name in SCANS.split()] + [f"localhost:{port}"],
     capture_output=True, text=True, timeout=200)
 for line in (
     "TLS_FALLBACK_SCSV:                 OK - Supported",
