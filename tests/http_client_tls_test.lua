@@ -256,6 +256,21 @@ netkit.test("https goes through a tunnel of the proxy, which is kept", function(
   end)
 end)
 
+netkit.test("a tunnel is used for one server only", function()
+  local log = {}
+  serving(function(c, number)
+    while kit.read_request(c) do c:send(ok(tostring(number))) end
+  end, function(url, port)
+    kit.serving(proxy(log), function(proxy_url)
+      local http <close> = client.new { tls = trusted, proxy = proxy_url }
+      t.eq(http:get(url).body, "1")
+      t.eq(http:get("https://localhost:" .. port).body, "2")
+      t.eq(http:get(url).body, "1")
+      t.eq(#log, 2)
+    end)
+  end)
+end)
+
 netkit.test("a tunnel in which the server's certificate is wrong fails", function()
   local cert, key = tls.self_signed()
   serving(always(ok "x"), function(url)
