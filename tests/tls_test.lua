@@ -1,6 +1,7 @@
 -- TLS of `lio.net`: options, handshakes of listeners and of outgoing connections, certificates, sessions. The calls on
 -- connected pairs are in net_over_tls_test.lua.
 
+local core = require "lio.tls.core"
 local crypto = require "lio.crypto"
 local loop = require "lio.loop"
 local net = require "lio.net"
@@ -373,7 +374,7 @@ netkit.test("a listener notices that its files have changed; a failure is logged
     t.eq(names_at(port), "old.example")
     write_pair(folder, "new.example", 10)
     t.eq(names_at(port), "old.example", "the files were checked less than 5 seconds ago")
-    object:set_check_interval(0)
+    core.set_check_interval(object, 0)
     t.eq(names_at(port), "new.example")
     logged = {}
     for seconds = 20, 21 do

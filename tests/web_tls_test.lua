@@ -309,7 +309,7 @@ t.test("changed certificates are used for new connections, and open ones stay", 
   with(echo_app(), function(open)
     local kept = open(client { server_name = "old.example" })
     write("new.example", 10)
-    object:set_check_interval(0)
+    require("lio.tls.core").set_check_interval(object, 0)
     local c = open(client { server_name = "new.example" })
     t.eq({ c:request("GET", "/new").body, kept:request("GET", "/kept").body }, { "/new", "/kept" })
   end, object)

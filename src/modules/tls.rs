@@ -15,7 +15,7 @@ pub(crate) struct ClientObject(pub(crate) TlsClient);
 
 impl Object for ServerObject {
     const NAME: &'static str = "lio.tls.server";
-    const METHODS: FunctionTable = functions! { reload, reload_if_changed, set_check_interval };
+    const METHODS: FunctionTable = functions! { reload, reload_if_changed };
 }
 
 impl Object for ClientObject {
@@ -92,7 +92,8 @@ fn reload_if_changed(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(server.reload_if_changed().map_err(|error| failure("reload", &error))?)
 }
 
-/// `server:set_check_interval(seconds)`: sets the minimum time between two checks of `reload_if_changed`; for tests.
+/// `core.set_check_interval(server, seconds)`: sets the minimum time between two checks of `reload_if_changed`; for
+/// tests.
 fn set_check_interval(call: &mut Call<'_>) -> Result<(), Fault> {
     let seconds = call.number(2)?;
     let interval = std::time::Duration::try_from_secs_f64(seconds)
@@ -161,7 +162,7 @@ fn texts(issued: Result<Issued, TlsError>, call: &'static str) -> Result<(String
     Ok((certificate, key))
 }
 
-const FUNCTIONS: FunctionTable = functions! { server, client, authority, self_signed };
+const FUNCTIONS: FunctionTable = functions! { server, client, set_check_interval, authority, self_signed };
 
 /// Opens `lio.tls.core`.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS)));
