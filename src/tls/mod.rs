@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`link`] | the transport of a connection: a socket, or TLS on top of another transport |
 //! | [`session`] | one TLS connection: handshake, decrypting, encrypting |
+//! | `session::output` | where its encrypted bytes go |
 //! | [`server`] | a server's options; reading its files again |
 //! | `identity` | certificates with their keys; which of them a client gets |
 //! | `tickets` | keys of session tickets, shared by workers |
@@ -25,6 +26,10 @@ pub(crate) mod link;
 pub(crate) mod pem;
 pub(crate) mod server;
 pub(crate) mod session;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod tickets;
 mod verifier;
 
