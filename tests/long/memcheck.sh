@@ -8,7 +8,8 @@
 # time). The last line is "N passed, M failed".
 # Memcheck needs a second to start a program, and some suites start a program for each test. So that all suites end
 # within the limit of run.sh on two processors, LIO_MEMCHECK tells the test kit to boot each system of ltask only with
-# two workers, and to leave out tests that lower the limit of descriptors.
+# two workers, to leave out the variants of net_remote_test.lua that repeat other suites, and to leave out tests that
+# lower the limit of descriptors.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -35,6 +36,7 @@ finish() {
   for pid in "$scratch"/*/pid; do
     if [ -e "$pid" ]; then kill "$(cat "$pid")" 2>/dev/null; fi
   done
+  wait
   rm -rf "$scratch"
 }
 trap finish EXIT
