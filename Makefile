@@ -37,7 +37,8 @@ LIBRARY := $(MODULE_TARGET)/release/liblio$(if $(filter Darwin,$(shell uname -s)
 VENDORED := --target-dir '$(BIN_TARGET)'$(if $(filter 5.5,$(LUA_VERSION)), --no-default-features --features $(FEATURE)$(,)vendored)
 # Rust's thread-locals do not survive an unload, so the linker marks the object: dlclose(3) does not unload it.
 SHARED := --crate-type cdylib$(if $(filter Linux,$(shell uname -s)), -- -C link-arg=-Wl$(,)-z$(,)nodelete)
-MODULE := --target-dir '$(MODULE_TARGET)' --no-default-features --features $(FEATURE),module
+MODULE_FEATURES := --no-default-features --features $(FEATURE),module
+MODULE := --target-dir '$(MODULE_TARGET)' $(MODULE_FEATURES)
 
 .PHONY: build module rock test suites checked sanitize panics loom test-long bench install uninstall dist deb definitions \
   lint tools clean help
@@ -66,7 +67,8 @@ tools:
 lint: tools ## formatting, clippy for both feature sets, luacheck, the lengths of functions, and the prose
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets $(VENDORED) -- -D warnings
-	$(CARGO) clippy --all-targets $(MODULE) -- -D warnings
+	@# Both feature sets use one folder, so the crates that do not differ are checked once.
+	$(CARGO) clippy --all-targets --target-dir '$(BIN_TARGET)' $(MODULE_FEATURES) -- -D warnings
 	luacheck --quiet .
 	$(LUA54) tests/embedded_programs.lua
 	$(LUA54) tests/lengths.lua
@@ -106,8 +108,9 @@ PANICS := $(TARGET)/panics$(if $(filter 5.5,$(LUA_VERSION)),55)
 
 panics: tools $(filter $(TARGET)/%,$(STOCK)) ## a panic in each function that Lua can call, in both hosts
 	$(CARGO) build --bin lio --target-dir '$(BIN_TARGET)' --no-default-features --features $(FEATURE)$(,)vendored$(,)panics
-	$(CARGO) rustc --lib --target-dir '$(MODULE_TARGET)' --no-default-features --features $(FEATURE)$(,)module$(,)panics $(SHARED)
-	@mkdir -p '$(PANICS)' && cp '$(MODULE_TARGET)/debug/$(notdir $(LIBRARY))' '$(PANICS)/lio.so' && ln -sf lio.so '$(PANICS)/ltask.so'
+	@# In one folder, the crates that do not differ are compiled once. No other target builds a shared object there.
+	$(CARGO) rustc --lib --target-dir '$(BIN_TARGET)' $(MODULE_FEATURES)$(,)panics $(SHARED)
+	@mkdir -p '$(PANICS)' && cp '$(BIN_TARGET)/debug/$(notdir $(LIBRARY))' '$(PANICS)/lio.so' && ln -sf lio.so '$(PANICS)/ltask.so'
 	LUA_PATH="$$PWD/?.lua;;" LIO_HOST='$(BIN_TARGET)/debug/lio' '$(BIN_TARGET)/debug/lio' tests/panics.lua
 	LUA_PATH="$$PWD/?.lua;;" LUA_CPATH="$$PWD/$(PANICS)/?.so;;" LIO_HOST='$(STOCK)' '$(STOCK)' tests/panics.lua
 
