@@ -7,8 +7,8 @@
 # expire. LIO_TEST_JOBS suites run at the same time (default: one for each processor, because memcheck computes all the
 # time). The last line is "N passed, M failed".
 # Memcheck needs a second to start a program, and some suites start a program for each test. So that all suites end
-# within the limit of run.sh on two processors, LIO_MEMCHECK tells the test kit to boot each system of ltask only with
-# two workers, to leave out the variants of net_remote_test.lua that repeat other suites, and to leave out tests that
+# within the limit of run.sh on two processors, LIO_MEMCHECK makes the test kit boot each system of ltask only with
+# two workers, leave out the variants of net_remote_test.lua that repeat other suites, and leave out tests that
 # lower the limit of descriptors.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
