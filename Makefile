@@ -117,8 +117,10 @@ panics: tools $(filter $(TARGET)/%,$(STOCK)) ## a panic in each function that Lu
 # The steps run in this order even with `make -j`, because they share the processors and the target folders.
 test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
 	@$(MAKE) --no-print-directory lint
-	@# The tests of the benchmarks' programs run in `make checked`: in this profile, each of them takes long to link.
-	$(CARGO) test --release --lib --bins --test '*' $(VENDORED)
+	@# The unit tests run in the profile of `make checked`, which runs them again with the tests of the benchmarks'
+	@# programs: with link-time optimization, each program takes long to link, and a program of unit tests is not shipped.
+	$(CARGO) test --profile checked --lib $(VENDORED)
+	$(CARGO) test --release --test '*' $(VENDORED)
 	@# The last step of a build uses only one thread, so the models run at the same time.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target loom build module
 	@$(MAKE) --no-print-directory panics
