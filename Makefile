@@ -1,6 +1,6 @@
 # Builds, checks and installs lio. `make help` lists the targets.
-# Cargo decides which files are out of date, so every target calls it. Each feature set has its own target
-# folder, so that building one set never rebuilds another.
+# Cargo decides which files are out of date, so every target calls it. Each feature set that is installed has its
+# own target folder, so that building one set never rebuilds another.
 
 # The version of Lua: 5.4, 5.5, or the path of an interpreter of either version (LuaRocks passes a path).
 LUA ?= 5.4
