@@ -117,10 +117,10 @@ panics: tools $(filter $(TARGET)/%,$(STOCK)) ## a panic in each function that Lu
 # The steps run in this order even with `make -j`, because they share the processors and the target folders.
 test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
 	@$(MAKE) --no-print-directory lint
-	@# The unit tests run in the profile of `make checked`, which runs them again with the tests of the benchmarks'
-	@# programs: with link-time optimization, each program takes long to link, and a program of unit tests is not shipped.
-	$(CARGO) test --profile checked --lib $(VENDORED)
-	$(CARGO) test --release --test '*' $(VENDORED)
+	@# With link-time optimization, the unit tests take longer to build than the executable. They run in the profile of
+	@# `make checked`, which runs them again, together with the tests of the benchmarks' programs.
+	$(CARGO) test --profile checked --lib --test layers $(VENDORED)
+	$(CARGO) test --release --test vm $(VENDORED)
 	@# The last step of a build uses only one thread, so the models run at the same time.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target loom build module
 	@$(MAKE) --no-print-directory panics
