@@ -393,6 +393,10 @@ end)
 
 t.test("the fields of a request are defined", function()
   local _, fields = defined(classes["lio.Request"])
+  for _, set_by_middleware in ipairs { "csrf_token", "id", "session", "user" } do
+    t.ok(fields[set_by_middleware] ~= nil, set_by_middleware)
+    fields[set_by_middleware] = nil
+  end
   t.eq(sorted(fields), sorted(seen.getters))
 end)
 

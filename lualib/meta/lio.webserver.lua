@@ -77,7 +77,7 @@ function web.url_unescape(text) end
 local App = {}
 
 ---Adds a route. Raises if the method and pattern already have a route.
----@param method string in upper case; `""` for every method; a known method in lower case raises
+---@param method string such as `"GET"`; `""` for every method; a known method in lower case raises
 ---@param pattern string
 ---@param ... lio.Handler at least one
 ---@return lio.App app itself

@@ -109,7 +109,7 @@ function RateLimit:reset(key) end
 ---@field http_only? boolean whether scripts cannot read the cookie; default `true`
 ---@field path? string default `"/"`
 ---@field domain? string default: only the host of the request
----@field store? lio.SessionStore keeps the data on the server; default: the data is in the cookie
+---@field store? lio.SessionStore|table keeps the data on the server; default: the data is in the cookie
 
 ---Creates middleware that keeps data for each client between its requests: `req.session`. The session is saved just
 ---before the head of the response is sent, if it has changed and the handler has not raised an error. A cookie of more
@@ -121,6 +121,7 @@ function web.sessions(options) end
 ---A session: a table for data that JSON can represent, with methods. When the head of the response has been sent, it is
 ---read-only: to set a field raises.
 ---@class lio.Session
+---@field [string] any
 local Session = {}
 
 ---Returns the id of the session in its store.

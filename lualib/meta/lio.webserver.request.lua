@@ -23,6 +23,10 @@
 ---@field is_tls boolean whether the client uses TLS, to this server or to a trusted proxy (`web.trust_proxy`)
 ---@field tls lio.TlsInfo TLS on the connection to this server; nil if there is none
 ---@field proxy_addr? string the address of the proxy, if `web.trust_proxy` has set `remote_addr`
+---@field id string set by `web.request_id`
+---@field user any set by `web.basic_auth`
+---@field session lio.Session set by `web.sessions`
+---@field csrf_token fun(): string set by `web.csrf`; returns the token for a form
 ---@field upgrade? string the protocols that the client offers in `Upgrade`; nil if there are none
 local Request = {}
 

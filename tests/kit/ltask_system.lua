@@ -9,8 +9,9 @@ local t = require "tests.kit"
 
 local kit = {}
 
---- The numbers of workers with which every behaviour is tested.
-kit.workers = { 1, 2 }
+--- The numbers of workers with which every behaviour is tested. Under memcheck, which runs one thread at a time, each
+-- boot takes seconds, and one worker would run the same code as two.
+kit.workers = os.getenv "LIO_MEMCHECK" and { 2 } or { 1, 2 }
 
 --- The source of `say(...)`, which prints a line with one write, because several threads print at the same time.
 -- (`print` uses a write for each value and for the end of the line.)
