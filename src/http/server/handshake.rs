@@ -45,9 +45,9 @@ impl<T: Transport> Server<T> {
             // Handshakes that have ended are still in the list.
             let connections = &self.connections;
             self.handshakes.retain(|id| {
-                connections.get(id.slot()).is_some_and(|one| {
-                    one.id(id.slot()) == *id && matches!(one.state, State::Handshake { .. })
-                })
+                connections
+                    .get(id.slot())
+                    .is_some_and(|one| one.id(id.slot()) == *id && matches!(one.state, State::Handshake { .. }))
             });
         }
         if self.handshakes.len() > limit
