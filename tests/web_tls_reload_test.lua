@@ -76,6 +76,24 @@ for _, count in ipairs { 1, 2 } do
   end)
 end
 
+-- Regression: the connections that a worker accepted for a blocked worker were not encrypted.
+t.test("a worker also encrypts the connections of a blocked worker", function()
+  local child <close>, port = start(2, [[
+    app:get("/block", function()
+      local deadline = loop.now() + 2
+      while loop.now() < deadline do end
+    end)
+  ]])
+  loop.run(function()
+    local c <close> = assert(net.connect("127.0.0.1", port, { timeout = 10, tls = { ca = authority.cert } }))
+    c:send "GET /block HTTP/1.1\r\nHost: x\r\n\r\n"
+    for _ = 1, 20 do t.eq(subject(port), "CN=first") end
+  end)
+  child:kill()
+  child:all()
+  t.eq(child:close(), 0)
+end)
+
 t.test("a certificate that cannot be read is logged, and the server keeps its certificates", function()
   local child <close>, port, dir = start(1)
   t.write(dir .. "/cert.pem", "no certificate")

@@ -110,9 +110,11 @@ local function driver_for(call)
   return driver
 end
 
--- Serves an app on a listener. Returns the server, and the app server that is its backend.
-local function serve(app, driver, listener)
+-- Serves an app on a listener. Returns the server, and the app server that is its backend. `prepare(app_server)` is
+-- called before the first connection is accepted, which may already wait in the system's queue.
+local function serve(app, driver, listener, prepare)
   local app_server = app_servers.new(app, driver)
+  if prepare then prepare(app_server) end
   local server = driver:serve(listener, app_server)
   server.grace = app.grace
   table.insert(app.servers, server)
@@ -147,9 +149,10 @@ local function listen(app, call, where, opts)
   local tls = tls_of(call, opts.tls)
   local listener, message = driver.net.listen(addr, port, net_options(opts))
   if not listener then return nil, cannot_listen(addr, port, message) end
-  local server, app_server = serve(app, driver, listener)
-  if expect_proxy_header then expect_proxy_header(app_server.server) end
-  if tls then app_server:use_tls(tls) end
+  local server, app_server = serve(app, driver, listener, function(app_server)
+    if expect_proxy_header then expect_proxy_header(app_server.server) end
+    if tls then app_server:use_tls(tls) end
+  end)
   server.tls = tls
   listener.on_exhausted = function() app_server:close_some_idle() end
   server.url = url_of(listener, tls and "https")

@@ -46,7 +46,7 @@ function M.serve_with(app_server)
   server = app_server
   local net = require("lio.net").instance
   for _, descriptor in ipairs(M.assignment.other_descriptors) do
-    server:accept_from(assert(net.listen(require("lio.socket").fd(descriptor))))
+    server:accept_from(assert(net.listen(require("lio.socket").fd(descriptor), nil, { tls = server.tls })))
   end
 end
 
@@ -54,7 +54,7 @@ end
 local function open_duplicate(socket)
   local duplicate = require("lio.socket")._duplicate(socket.descriptor, socket.identity)
   if not duplicate then return nil end
-  local listener = require("lio.net").instance.listen(duplicate)
+  local listener = require("lio.net").instance.listen(duplicate, nil, { tls = server.tls })
   if not listener then
     duplicate:close()
     return nil
