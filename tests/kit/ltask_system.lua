@@ -107,10 +107,11 @@ kit.literal = literal
 -- script can require the modules whose names begin with `ltask`, even if they are not built in.
 function kit.host(lua_path) return t.lio(lua_path) .. [[ -e "require 'lio'"]] end
 
-local LIMIT <const> = 60
+-- Seconds, which only a program that hangs reaches. Under memcheck, programs are slow, and a killed one gets no report.
+local LIMIT <const> = os.getenv "LIO_MEMCHECK" and 200 or 60
 
 --- Writes `source` as program.lua into `dir` (default: a new folder), and runs it in a child process in that folder.
--- Returns the table of t.run. Raises an error after `seconds` (default: 60, which only a program that hangs reaches).
+-- Returns the table of t.run. Raises an error after `seconds` (default: LIMIT).
 function kit.program(source, dir, seconds)
   dir = dir or t.tmp()
   t.write(dir .. "/program.lua", source)
