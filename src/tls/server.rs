@@ -136,6 +136,8 @@ fn configure(options: &ServerOptions) -> Result<Arc<ServerConfig>, TlsError> {
     config.ticketer = tickets::shared(options)?;
     // Clients keep the state of their sessions, in tickets.
     config.session_storage = Arc::new(NoServerSessionStorage {});
+    // The strongest cipher suite that both sides support, not the client's favourite.
+    config.ignore_client_order = true;
     config.key_log = Arc::new(rustls::KeyLogFile::new());
     Ok(Arc::new(config))
 }

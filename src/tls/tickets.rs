@@ -13,7 +13,10 @@ use rustls::server::ProducesTickets;
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
-static TICKETERS: LazyLock<Mutex<FxHashMap<[u8; 32], Weak<dyn ProducesTickets>>>> = LazyLock::new(Mutex::default);
+/// The keys by the digest of the options.
+type Ticketers = FxHashMap<[u8; 32], Weak<dyn ProducesTickets>>;
+
+static TICKETERS: LazyLock<Mutex<Ticketers>> = LazyLock::new(Mutex::default);
 
 /// Returns the keys for servers with these options.
 pub(super) fn shared(options: &ServerOptions) -> Result<Arc<dyn ProducesTickets>, TlsError> {
