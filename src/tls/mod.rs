@@ -3,6 +3,7 @@
 //! | file | topic |
 //! |---|---|
 //! | [`link`] | the transport of a connection: a socket, or TLS on top of another transport |
+//! | `lower` | what a session needs of the transport below it |
 //! | [`session`] | one TLS connection: handshake, decrypting, encrypting |
 //! | `session::output` | where its encrypted bytes go |
 //! | [`server`] | a server's options; reading its files again |
@@ -23,6 +24,7 @@ pub(crate) mod development;
 pub(crate) mod error;
 mod identity;
 pub(crate) mod link;
+mod lower;
 pub(crate) mod pem;
 pub(crate) mod server;
 pub(crate) mod session;

@@ -133,7 +133,7 @@ fn configure(options: &ServerOptions) -> Result<Arc<ServerConfig>, TlsError> {
     };
     let mut config = builder.with_cert_resolver(Arc::new(certificates));
     config.alpn_protocols = options.alpn.clone();
-    config.ticketer = tickets::shared(options)?;
+    config.ticketer = tickets::shared(&format!("{options:?}"), options.client_ca.iter().chain(&options.crl))?;
     // Clients keep the state of their sessions, in tickets.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     // The strongest cipher suite that both sides support, not the client's favourite.

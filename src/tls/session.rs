@@ -8,6 +8,7 @@ mod output;
 
 use self::output::Output;
 use super::error::TlsError;
+pub(crate) use super::lower::Lower;
 use crate::socket::Attempt;
 use rustix::io::{Errno, pread, retry_on_intr};
 use rustls::{Connection, ProtocolVersion};
@@ -24,19 +25,6 @@ const READ_SIZE: usize = 64 * 1024 + 512;
 thread_local! {
     /// Memory for bytes that are read and immediately decrypted. It is empty while a session uses it.
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-
-/// The transport below TLS. The methods are those of `Link`.
-pub(crate) trait Lower {
-    fn receive_into(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>>;
-    fn may_read(&self) -> bool;
-    fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>>;
-    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>>;
-    fn flush(&mut self) -> io::Result<bool>;
-    fn held(&self) -> usize;
-    fn end_sending(&mut self) -> io::Result<()>;
-    fn is_closed(&self) -> bool;
-    fn close(&mut self);
 }
 
 /// TLS on top of another transport.

@@ -6,7 +6,7 @@
 //! session is resumed, so the keys also depend on the content of the files with which clients are verified.
 
 use super::error::TlsError;
-use super::server::ServerOptions;
+use super::pem::Source;
 use rustc_hash::FxHashMap;
 use rustls::crypto::ring;
 use rustls::server::ProducesTickets;
@@ -18,10 +18,13 @@ type Ticketers = FxHashMap<[u8; 32], Weak<dyn ProducesTickets>>;
 
 static TICKETERS: LazyLock<Mutex<Ticketers>> = LazyLock::new(Mutex::default);
 
-/// Returns the keys for servers with these options.
-pub(super) fn shared(options: &ServerOptions) -> Result<Arc<dyn ProducesTickets>, TlsError> {
-    let mut digest = Sha256::new_with_prefix(format!("{options:?}"));
-    for source in options.client_ca.iter().chain(&options.crl) {
+/// Returns the keys for servers with these options, in a text that contains all of them. `verifying`: the files with which
+/// clients are verified.
+pub(super) fn shared<'s>(
+    options: &str, verifying: impl Iterator<Item = &'s Source>,
+) -> Result<Arc<dyn ProducesTickets>, TlsError> {
+    let mut digest = Sha256::new_with_prefix(options);
+    for source in verifying {
         digest.update(Sha256::digest(source.content()));
     }
     let key: [u8; 32] = digest.finalize().into();

@@ -1,7 +1,7 @@
 //! The transport below a session, as a destination of its records. Used by `session`.
 
-use super::Lower;
 use crate::socket::Attempt;
+use crate::tls::lower::Lower;
 use std::io::{self, IoSlice, Write};
 
 /// The transport as a destination of the session's records.
