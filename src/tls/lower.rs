@@ -1,4 +1,4 @@
-//! What a TLS session needs of the transport below it.
+//! The calls of the transport below a TLS session.
 
 use crate::socket::Attempt;
 use std::io::{self, IoSlice};

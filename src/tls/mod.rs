@@ -3,7 +3,7 @@
 //! | file | topic |
 //! |---|---|
 //! | [`link`] | the transport of a connection: a socket, or TLS on top of another transport |
-//! | `lower` | what a session needs of the transport below it |
+//! | `lower` | the calls of the transport below a session |
 //! | [`session`] | one TLS connection: handshake, decrypting, encrypting |
 //! | `session::output` | where its encrypted bytes go |
 //! | [`server`] | a server's options; reading its files again |
