@@ -1,6 +1,6 @@
 # Builds, checks and installs lio. `make help` lists the targets.
-# Cargo decides which files are out of date, so every target calls it. Each feature set has its own target
-# folder, so that building one set never rebuilds another.
+# Cargo decides which files are out of date, so every target calls it. Each feature set that is installed has its
+# own target folder, so that building one set never rebuilds another.
 
 # The version of Lua: 5.4, 5.5, or the path of an interpreter of either version (LuaRocks passes a path).
 LUA ?= 5.4
@@ -37,7 +37,8 @@ LIBRARY := $(MODULE_TARGET)/release/liblio$(if $(filter Darwin,$(shell uname -s)
 VENDORED := --target-dir '$(BIN_TARGET)'$(if $(filter 5.5,$(LUA_VERSION)), --no-default-features --features $(FEATURE)$(,)vendored)
 # Rust's thread-locals do not survive an unload, so the linker marks the object: dlclose(3) does not unload it.
 SHARED := --crate-type cdylib$(if $(filter Linux,$(shell uname -s)), -- -C link-arg=-Wl$(,)-z$(,)nodelete)
-MODULE := --target-dir '$(MODULE_TARGET)' --no-default-features --features $(FEATURE),module
+MODULE_FEATURES := --no-default-features --features $(FEATURE),module
+MODULE := --target-dir '$(MODULE_TARGET)' $(MODULE_FEATURES)
 
 .PHONY: build module rock test suites checked sanitize panics loom test-long bench install uninstall dist deb definitions \
   lint tools clean help
@@ -66,7 +67,8 @@ tools:
 lint: tools ## formatting, clippy for both feature sets, luacheck, the lengths of functions, and the prose
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets $(VENDORED) -- -D warnings
-	$(CARGO) clippy --all-targets $(MODULE) -- -D warnings
+	@# Both feature sets use one folder, so the crates that do not differ are checked once.
+	$(CARGO) clippy --all-targets --target-dir '$(BIN_TARGET)' $(MODULE_FEATURES) -- -D warnings
 	luacheck --quiet .
 	$(LUA54) tests/embedded_programs.lua
 	$(LUA54) tests/lengths.lua
@@ -106,16 +108,19 @@ PANICS := $(TARGET)/panics$(if $(filter 5.5,$(LUA_VERSION)),55)
 
 panics: tools $(filter $(TARGET)/%,$(STOCK)) ## a panic in each function that Lua can call, in both hosts
 	$(CARGO) build --bin lio --target-dir '$(BIN_TARGET)' --no-default-features --features $(FEATURE)$(,)vendored$(,)panics
-	$(CARGO) rustc --lib --target-dir '$(MODULE_TARGET)' --no-default-features --features $(FEATURE)$(,)module$(,)panics $(SHARED)
-	@mkdir -p '$(PANICS)' && cp '$(MODULE_TARGET)/debug/$(notdir $(LIBRARY))' '$(PANICS)/lio.so' && ln -sf lio.so '$(PANICS)/ltask.so'
+	@# In one folder, the crates that do not differ are compiled once. No other target builds a shared object there.
+	$(CARGO) rustc --lib --target-dir '$(BIN_TARGET)' $(MODULE_FEATURES)$(,)panics $(SHARED)
+	@mkdir -p '$(PANICS)' && cp '$(BIN_TARGET)/debug/$(notdir $(LIBRARY))' '$(PANICS)/lio.so' && ln -sf lio.so '$(PANICS)/ltask.so'
 	LUA_PATH="$$PWD/?.lua;;" LIO_HOST='$(BIN_TARGET)/debug/lio' '$(BIN_TARGET)/debug/lio' tests/panics.lua
 	LUA_PATH="$$PWD/?.lua;;" LUA_CPATH="$$PWD/$(PANICS)/?.so;;" LIO_HOST='$(STOCK)' '$(STOCK)' tests/panics.lua
 
 # The steps run in this order even with `make -j`, because they share the processors and the target folders.
 test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
 	@$(MAKE) --no-print-directory lint
-	@# The tests of the benchmarks' programs run in `make checked`: in this profile, each of them takes long to link.
-	$(CARGO) test --release --lib --bins --test '*' $(VENDORED)
+	@# With link-time optimization, the unit tests take longer to build than the executable. They run in the profile of
+	@# `make checked`, which runs them again, together with the tests of the benchmarks' programs.
+	$(CARGO) test --profile checked --lib --test layers $(VENDORED)
+	$(CARGO) test --release --test vm $(VENDORED)
 	@# The last step of a build uses only one thread, so the models run at the same time.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target loom build module
 	@$(MAKE) --no-print-directory panics

@@ -11,7 +11,7 @@ local PAGES <const> = {
   "README.md", "README.zh.md",
   "docs/why.md", "docs/install.md", "docs/first-server.md", "docs/first-service.md",
   "docs/errors.md", "docs/logging.md", "docs/shared-state.md", "docs/rooms.md", "docs/deployment.md", "docs/tuning.md",
-  "docs/webservice.md",
+  "docs/webservice.md", "docs/tls.md", "docs/security.md",
   "docs/migrate-bee.md", "docs/migrate-ltask.md", "docs/migrate-skynet.md", "docs/skynet-network.md",
   "docs/migrate-ant.md",
   "docs/migrate-openresty.md", "docs/migrate-luvit.md",

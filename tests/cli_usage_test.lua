@@ -40,7 +40,8 @@ t.test("lio --help names every option and command", function()
   local r = run "--help"
   t.eq({ r.code, r.err }, { 0, "" })
   for _, name in ipairs {
-    "-", "-e CODE", "-i", "--service", "--watch", "-v", "-h", "--", "serve DIR", "new app|service|game DIR",
+    "-", "-e CODE", "-i", "--service", "--watch", "-v", "-h", "--", "serve DIR", "cert [NAME ...]",
+    "new app|service|game DIR",
     "check [DIR|FILE ...]", "test [DIR|FILE ...]", "LUA_PATH, LUA_CPATH", "LIO_TRACEBACK=full",
   } do
     t.ok(r.out:find("\n  " .. name .. "  ", 1, true), name .. " is not explained")
@@ -49,7 +50,7 @@ t.test("lio --help names every option and command", function()
 end)
 
 t.test("each command explains itself", function()
-  for _, name in ipairs { "serve", "new", "check", "test" } do
+  for _, name in ipairs { "serve", "cert", "new", "check", "test" } do
     local r = run(name .. " --help")
     t.eq({ r.code, r.err }, { 0, "" }, name)
     t.ok(r.out:find("^usage: lio " .. name .. " "), r.out)

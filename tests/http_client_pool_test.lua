@@ -5,8 +5,10 @@ local t = require "tests.kit"
 local kit = require "tests.kit.scripted_server"
 local netkit = require "tests.kit.net"
 local client = require "lio.http.client"
+local endpoints = require "lio.http.client.endpoint"
 local loop = require "lio.loop"
 local net = require "lio.net"
+local urls = require "lio.http.client.url"
 
 local ok, always, fails = kit.ok, kit.always, kit.fails
 
@@ -119,8 +121,7 @@ end, function(http, url)
   http:get(url)
   -- The only place is in use, so both tasks wait. The first task is granted the connection, and is killed before it
   -- runs.
-  local port = math.tointeger(tonumber(url:match ":(%d+)"))
-  local conn = assert(http.pool:acquire({ key = "127.0.0.1 " .. port, addr = "127.0.0.1", port = port }, {}))
+  local conn = assert(http.pool:acquire(endpoints.of { url = urls.parse(url) }, {}))
   local first = loop.fork(function() http:get(url) end)
   netkit.settle()
   local second = netkit.promise(http.get, http, url)
@@ -134,8 +135,7 @@ end, { max_per_host = 1 })
 kit.test("if a task is killed after it was granted a place, the next task gets the place", function(c)
   while kit.read_request(c) do c:send(ok "x") end
 end, function(http, url)
-  local port = math.tointeger(tonumber(url:match ":(%d+)"))
-  local conn = assert(http.pool:acquire({ key = "127.0.0.1 " .. port, addr = "127.0.0.1", port = port }, {}))
+  local conn = assert(http.pool:acquire(endpoints.of { url = urls.parse(url) }, {}))
   local first = loop.fork(function() http:get(url) end)
   netkit.settle()
   local second = netkit.promise(http.get, http, url)

@@ -116,11 +116,6 @@ end, function(http, url)
   for at = 1, 4 do fails("redirect", "redirect: ", http:get(url .. "/" .. at)) end
 end)
 
-kit.test("a redirect to https fails, and the message names TLS", kit.once
-  "HTTP/1.1 301 Moved\r\nLocation: https://127.0.0.1/\r\nContent-Length: 0\r\n\r\n", function(http, url)
-  fails("tls", "TLS", http:get(url))
-end)
-
 kit.test("if the body cannot be read again, the redirect is returned as the response", function(c)
   c:recv("until", "0\r\n\r\n")
   c:send "HTTP/1.1 307 X\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n"

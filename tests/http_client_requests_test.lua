@@ -165,10 +165,6 @@ kit.test("a request with a malformed URL fails with the code url", mirror, funct
   end
 end)
 
-kit.test("a request with an https URL fails, and the message names TLS", mirror, function(http)
-  fails("tls", "TLS", http:get "https://127.0.0.1/")
-end)
-
 kit.test("relative URLs are resolved against base_url", mirror, function(_, url)
   local http <close> = client.new { base_url = url .. "/api/v1/" }
   t.eq(http:get "users?x=1".url, url .. "/api/v1/users?x=1")

@@ -17,9 +17,9 @@ local http_client = require "lio.http.client"
 
 -- Modules that only the library's own files use. The files of services are internal too.
 local INTERNAL <const> = {}
-for name in ([[ lio.serve lio.test lio.check lio.new lio.repl lio.command lio.line_editor lio.traceback
+for name in ([[ lio.serve lio.test lio.check lio.new lio.repl lio.cert lio.command lio.line_editor lio.traceback
   lio.program_traceback
-  lio.crypto.core lio.crypto.password
+  lio.crypto.core lio.crypto.password lio.tls.core
   lio.stream lio.http lio.shared_writer lio.resolver lio.task.core lio.task_list lio.service ltask.core
   lio.template.core lio.websocket.core
   lio.defer lio.watch_hooks lio.supervisor lio.misuse lio.options lio.debug lio.panics bee.object
@@ -131,6 +131,10 @@ local function gather()
   add("lio.Encoder", require("lio.compress").encoder "gzip")
   add("lio.Decoder", require("lio.compress").decoder "gzip")
   add("lio.Hash", require("lio.crypto").hash "md5")
+  local tls = require "lio.tls"
+  local certificate, key = tls.self_signed()
+  add("lio.TlsServer", assert(tls.server { cert = certificate, key = key }))
+  add("lio.Authority", tls.authority())
   add("lio.Session", require("lio.web.session").new())
   add("lio.MemoryStore", web.memory_store())
   add("lio.RateLimit", web.rate_limit { rate = 1 })
@@ -163,13 +167,15 @@ local function gather()
     -- These modules are loaded when they are first used.
     t.ok(web.basic_auth and web.compress and web.cors and web.csrf and web.log and web.request_id and web.sessions)
     t.ok(web.compress and web.log and web.trust_proxy) -- these modules are loaded when they are first used
+    t.ok(web.hsts and web.https_redirect)
     add("lio.Listener", listener)
     local udp <close> = assert(net.udp("127.0.0.1", 0))
     add("lio.Udp", udp)
     add("lio.Attempt", net.attempt())
     local server = assert(app:listen "127.0.0.1:0")
     all["lio.Server"] = upvalue(getmetatable(server).__index, "Methods")
-    seen.server = server
+    -- Only a server with TLS has all fields.
+    seen.server = assert(app:listen("127.0.0.1:0", { tls = { cert = certificate, key = key } }))
     local _, port = server.listener:address()
     local client <close> = assert(net.connect("127.0.0.1", port, { timeout = 10 }))
     client:timeout(10, 10)
@@ -184,6 +190,7 @@ local function gather()
     local response = assert(asking:get("http://127.0.0.1:" .. port))
     all["lio.HttpResponse"] = upvalue(getmetatable(response).__index, "Response")
     server:stop()
+    seen.server:stop()
   end)
   local request = require "lio.web.request"
   seen.getters = request.getters
@@ -391,6 +398,10 @@ end)
 
 t.test("the fields of a request are defined", function()
   local _, fields = defined(classes["lio.Request"])
+  for _, set_by_middleware in ipairs { "csrf_token", "id", "session", "user" } do
+    t.ok(fields[set_by_middleware] ~= nil, set_by_middleware)
+    fields[set_by_middleware] = nil
+  end
   t.eq(sorted(fields), sorted(seen.getters))
 end)
 

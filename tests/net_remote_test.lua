@@ -49,10 +49,11 @@ local head <const> = ([[
 local remote <const> = "local io = ltask.spawn 'lio' local net = require 'lio.net'.remote(io) "
 
 -- Runs the body with `net.remote` in a service without a loop. For comparison, runs it with `lio.net` in such a
--- service, and as the script of a service that owns a loop.
+-- service, and as the script of a service that owns a loop, except under memcheck: there, other suites run its code.
 local function same(name, body, out)
   kit.test(name .. ", remotely", { main = remote .. head .. body, out = out })
   kit.test(name .. ", on an I/O thread", { main = "local net = require 'lio.net' " .. head .. body, out = out })
+  if os.getenv "LIO_MEMCHECK" then return end
   kit.test(name .. ", directly", {
     main = [[
       local dir = ...

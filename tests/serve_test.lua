@@ -85,6 +85,58 @@ t.test("an invalid argument causes a one-line error message", function()
   fails(folder .. " --list=yes", "'--list' takes no value; see lio serve --help\n")
 end)
 
+-- Sends a request over TLS. Returns the body of the response. `ca`: the certificate to trust.
+local function get_encrypted(port, ca)
+  return loop.run(function()
+    local client <close> = require("lio.http.client").new { tls = { ca = ca } }
+    return assert(client:get(("https://127.0.0.1:%d/"):format(port))).body
+  end)
+end
+
+-- Returns the fingerprint of the server's certificate, as the command prints it, and its names.
+local function certificate_of(port)
+  return loop.run(function()
+    local opts = { tls = { dangerously_skip_verification = true }, timeout = 10 }
+    local info
+    local log = http.logged(function()
+      local c <close> = assert(net.connect("127.0.0.1", port, opts))
+      info = c:tls()
+    end)
+    t.ok(log:find "dangerously_skip_verification", log)
+    return info.peer.fingerprint:upper():gsub("%x%x", "%0:"):sub(1, -2), info.peer.names
+  end)
+end
+
+for _, count in ipairs { 1, 2 } do
+  t.test(("--tls serves with one certificate for development, workers = %d"):format(count), function()
+    local child <close> = t.spawn(lio .. folder .. " --tls --port 0 --workers " .. count)
+    local fingerprint = child:expect "^  ([%x:]+)$"
+    local port = math.tointeger(tonumber((child:expect "^lio: serving https://127%.0%.0%.1:(%d+)/$")))
+    for _ = 1, count == 1 and 1 or 8 do
+      t.eq({ certificate_of(port) }, { fingerprint, { "localhost", "127.0.0.1", "::1" } })
+    end
+    child:kill()
+    child:all()
+    t.eq(child:close(), 0)
+  end)
+end
+
+t.test("--cert and --key serve HTTPS with these files", function()
+  local cert, key = require("lio.tls").self_signed()
+  local dir = t.tmp()
+  local words = (" --cert %s --key=%s --port 0"):format(
+    t.quote(t.write(dir .. "/cert.pem", cert)), t.quote(t.write(dir .. "/key.pem", key)))
+  local child <close> = t.spawn(lio .. folder .. words)
+  local port = math.tointeger(tonumber((child:expect "^lio: serving https://127%.0%.0%.1:(%d+)/$")))
+  t.eq(get_encrypted(port, cert), "home")
+end)
+
+t.test("invalid options of TLS cause a one-line error message", function()
+  fails(folder .. " --cert x", "'--cert' and '--key' are needed together; see lio serve --help\n")
+  fails(folder .. " --key x", "'--cert' and '--key' are needed together; see lio serve --help\n")
+  fails(folder .. " --cert /none/such --key /none/such --port 0", "cert '/none/such': No such file or directory\n")
+end)
+
 t.test("the error for a port in use names the address and the port", function()
   loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
@@ -97,8 +149,8 @@ end)
 t.test("--help prints the options", function()
   local r = t.run(lio .. "--help")
   t.eq({ r.code, r.err }, { 0, "" })
-  for _, option in ipairs { "--addr", "--port", "--workers", "--list", "--hidden", "--log" } do
-    t.ok(r.out:find(option, 1, true), option)
+  for option in ("addr port workers list hidden log tls cert key"):gmatch "%a+" do
+    t.ok(r.out:find("--" .. option, 1, true), option)
   end
 end)
 

@@ -33,6 +33,15 @@ local function basic(pair) return "Authorization: Basic " .. crypto.base64_encod
 
 local function cookie_of(response) return "Cookie: " .. response.headers["set-cookie"]:match "^[^;]*" end
 
+t.test("HTTPS: the redirect, and HSTS", function()
+  serve("HTTPS: `web.https_redirect` and `web.hsts`", function(open)
+    local r = open():ask("GET /a?b HTTP/1.1\r\nHost: www.example.com\r\n\r\n", "GET")
+    t.eq({ r.status, r.headers.location }, { 301, "https://www.example.com/a?b" })
+    t.is_nil(r.headers["strict-transport-security"])
+    t.eq(open():ask("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", "GET").status, 421)
+  end)
+end)
+
 t.test("the stack of middleware", function()
   serve("Sessions, users, limits and CORS", function(open)
     local client = open()
@@ -139,7 +148,7 @@ end)
 t.test("every program of the page is tested", function()
   local file <close> = assert(io.open(t.root .. GUIDE))
   local _, count = file:read "a":gsub("\n```lua\n", "")
-  t.eq(count, 8)
+  t.eq(count, 9)
 end)
 
 t.finish()

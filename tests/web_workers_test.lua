@@ -45,6 +45,26 @@ local function close_all(open)
   for _, c in ipairs(open) do c:close() end
 end
 
+-- Regression: each worker watches signals, and a process could have only 64 watchers.
+t.test("forty workers start, and SIGTERM ends them", function()
+  local script = t.write(t.tmp() .. "/server.lua", table.concat({
+    'local web = require "lio.webserver"',
+    "local app = web.new()",
+    'app:get("/", function() return "served" end)',
+    'app:run("127.0.0.1:0", { workers = 40 })',
+  }, "\n"))
+  local child <close> = t.spawn(t.lio() .. " " .. t.quote(script) .. " 2>&1")
+  local port = math.tointeger(tonumber((child:expect "^lio: serving http://127%.0%.0%.1:(%d+)/$")))
+  loop.run(function()
+    for _ = 1, 40 do
+      local c <close> = http.open(port)
+      t.eq(c:ask(GET).body, "served")
+    end
+  end)
+  child:kill()
+  t.eq({ child:all(), child:close() }, { "", 0 })
+end)
+
 t.test("debug on an address that other machines can reach causes one warning for all workers", function()
   local script = t.write(t.tmp() .. "/server.lua", table.concat({
     'local app = require("lio.webserver").new { debug = true }',

@@ -165,6 +165,12 @@ function M.signal(name, f)
   signals:set(name, f, owner.is_running)
 end
 
+-- `loop._on_signal(name, f)`: for the library. Runs `f(name)` as a task whenever the signal arrives and the program has
+-- no handler for it. Returns a function that removes `f`.
+function M._on_signal(name, f)
+  return signals:add(name, f)
+end
+
 -- `loop.was_signalled()` returns whether SIGINT or SIGTERM has ended a `run`.
 function M.was_signalled()
   return signalled_at ~= false

@@ -128,7 +128,7 @@ end
 --   `crl`                lists of revoked client certificates
 --   `min_version`        "1.2" (default) or "1.3"
 --   `handshake_timeout`  seconds (10)
---   `max_handshakes`     at most so many at the same time (4096); the oldest one then ends
+--   `max_handshakes`     the maximum number at the same time (4096); the oldest one then ends
 function M.server(opts)
   return new_server("tls.server", 1, opts or {})
 end
@@ -169,7 +169,7 @@ end
 --   `alpn`         the protocols to offer (RFC 7301), the preferred one first
 --   `server_name`  the name to request and to verify, instead of the host to which the client connects
 --   `min_version`  "1.2" (default) or "1.3"
---   `dangerously_skip_verification`  true: accepts any certificate, so that anyone can read the connection; logged
+--   `dangerously_skip_verification`  true: accepts any certificate, so the network can read the data; logged
 function M.client(opts)
   return new_client("tls.client", 1, opts or {})
 end
@@ -196,7 +196,7 @@ end
 -- The client that verifies certificates with the system's authorities, made when it is first used.
 local usual
 
--- `client_of(call, value)`: like `server_of`, for `tls.client`; `true` stands for the default options.
+-- `client_of(call, value)`: like `server_of`, for `tls.client`; `true` means the default options.
 function M.client_of(call, value)
   if misuse.is_named(value, IS_CLIENT) then return value end
   if value == true then

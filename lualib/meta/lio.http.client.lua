@@ -20,11 +20,12 @@ local client = {}
 ---@field limit? number maximum bytes of the decoded body: an integer or `math.huge`; default 64 MiB; streams: no limit
 ---@field decode? boolean whether to accept and decode gzip, deflate and br; default `true`
 ---@field headers? table values, or lists of values, by name; or a list of `{ name, value }`
----@field proxy? string|false URL of an HTTP proxy, `"http://[user:password@]host:port"`
+---@field proxy? string|false URL of an HTTP proxy, `"http[s]://[user:password@]host:port"`; for `https` URLs, a tunnel
+---@field tls? true|lio.TlsClient|lio.TlsClientOptions for `https` URLs and proxies; default: the system's authorities
 ---@field socket? string path of a unix socket to connect to, for every URL
 
 ---@class lio.HttpOptions: lio.HttpShared
----@field url? string `http://[user:password@]host[:port]/path?query`, or relative to the client's `base_url`
+---@field url? string `http[s]://[user:password@]host[:port]/path?query`, or relative to the client's `base_url`
 ---@field method? string default `"GET"`
 ---@field query? string|table added to the query: encoded text, or values by key; a list adds one field for each element
 ---@field body? string|string[]|(fun(): string?, string?)|file* a function returns pieces until nil, or nil and an error
@@ -50,10 +51,11 @@ local client = {}
 function client.new(options) end
 
 ---Sends a request and reads its response. A response with any status is a success. The codes of failures are `"url"`,
----`"tls"` (an `https` URL: TLS is not supported), those of `lio.net` (`"timeout"`, `"refused"`, `"unresolved"`,
----`"closed"`, `"reset"` …), `"protocol"` (the response is malformed), `"truncated"`, `"too long"`, `"corrupt"` (a body
----cannot be decoded), `"redirect"`, and `"body"` (the function or file of the request's body failed). Raises for an
----unknown option, an invalid value, and a header with CR, LF or NUL.
+---`"tls"` (no encrypted connection, such as `certificate expired 3 days ago`), `"proxy"` (it opens no tunnel), those of
+---`lio.net` (`"timeout"`, `"refused"`, `"unresolved"`, `"closed"`, `"reset"` …), `"protocol"` (the response is
+---malformed), `"truncated"`, `"too long"`, `"corrupt"` (a body cannot be decoded), `"redirect"`, and `"body"` (the
+---function or file of the request's body failed). Raises for an unknown option, an invalid value, and a header with CR,
+---LF or NUL.
 ---@param options lio.HttpOptions
 ---@return lio.HttpResponse? response
 ---@return string? message

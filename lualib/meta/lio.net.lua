@@ -9,7 +9,7 @@
 ---still need bytes return `nil, "closed", partial, "closed"`. On failure, a call returns `nil, message, code`; `recv`,
 ---`send` and `sendfile` return `nil, message, partial, code`; `listen`, `accept`, `connect`, `udp` and `wrap` return
 ---`false, message, code`. The code is a short word: `"timeout"`, `"closed"`, `"refused"`, `"reset"`, `"too long"`,
----`"unresolved"`, `"in use"`, `"EMFILE"` … Misuse raises.
+---`"unresolved"`, `"in use"`, `"tls"`, `"EMFILE"` … Misuse raises.
 ---@class lio.net
 ---@field instance lio.NetInstance the instance that the module uses: that of `lio.loop`, or the argument of `use`
 local net = {}
@@ -20,14 +20,18 @@ local net = {}
 ---@field v6only? boolean whether an IPv6 socket refuses IPv4 connections; default false
 ---@field mode? integer permission bits of a unix socket's file, 0 to 511; default: the umask decides
 
+---The options of `net.listen`: those of `net.bind`, and `tls`.
+---@class lio.NetListenOptions: lio.ListenOptions
+---@field tls? lio.TlsServer|lio.TlsServerOptions encrypts the connections; `accept` returns them after their handshakes
+
 ---Opens a listener. A unix socket's file that a previous process has left behind is replaced. A host name is resolved;
 ---before the loop runs, that blocks the thread. An unknown option, or a value out of its range, raises.
 ---@param addr string|lio.Socket address, host name, `"unix:/path"`, `"unix:@name"` (abstract), or a listening socket
 ---@param port? number 0 to 65535; 0: the system chooses a port, see `listener:address()`; nil for unix
----@param opts? lio.ListenOptions
+---@param opts? lio.NetListenOptions
 ---@return lio.Listener? listener false on failure
 ---@return string? message
----@return string? code `"in use"`, `"denied"`, `"unresolved"` …
+---@return string? code `"in use"`, `"denied"`, `"unresolved"`, `"tls"` …
 ---@return_overload lio.Listener
 ---@return_overload nil, string, string
 function net.listen(addr, port, opts) end
@@ -57,6 +61,7 @@ function net.accept(listener) end
 ---@class lio.ConnectOptions
 ---@field timeout? number seconds for the whole call, including name resolution; above 0; default: no timeout
 ---@field attempt? lio.Attempt an object with which another task can cancel the call
+---@field tls? true|lio.TlsClient|lio.TlsClientOptions encrypts the connection; `timeout` includes the handshake
 
 ---A handle with which another task can cancel a `connect`.
 ---@class lio.Attempt
@@ -78,10 +83,26 @@ function net.attempt() end
 ---@param opts? lio.ConnectOptions|"inet"|"inet6" a family is ignored, so that `net.connect(listener:address())` works
 ---@return lio.Connection? connection false on failure
 ---@return string? message
----@return string? code `"refused"`, `"timeout"`, `"unresolved"`, `"closed"` …
+---@return string? code `"refused"`, `"timeout"`, `"unresolved"`, `"tls"`, `"closed"` …
 ---@return_overload lio.Connection
 ---@return_overload nil, string, string
 function net.connect(addr, port, opts) end
+
+---@class lio.StartTlsOptions
+---@field server_name? string name to request and to verify; a client needs it, unless the option `tls` contains it
+---@field timeout? number seconds for the handshake, above 0; default `10`
+---@field server? boolean whether this is the side of the server, if `settings` is a table; default false
+
+---Encrypts a connection that both peers have used without TLS so far (STARTTLS), and waits for the handshake. No other
+---task may use the connection meanwhile. On failure, closes the connection. Raises if bytes are queued that the peer has
+---not got yet.
+---@param c lio.Connection
+---@param settings? true|lio.TlsClient|lio.TlsClientOptions|lio.TlsServer|lio.TlsServerOptions default: a client
+---@param opts? lio.StartTlsOptions
+---@return true? ok
+---@return string? message
+---@return string? code `"tls"`, `"timeout"`, `"closed"` …
+function net.start_tls(c, settings, opts) end
 
 ---Receives bytes.
 ---
@@ -225,7 +246,7 @@ function net.on_transfer(f) end
 
 ---Returns the calls of this module for a service without a loop; the service `io` executes them. Connections, listeners
 ---and datagram sockets have the same methods, except `handle` and `queued`. The calls `bind`, `broadcast`, `on_transfer` and `step`
----are missing. A missing call or method raises.
+---are missing. A missing call or method raises. The options of TLS must be tables.
 ---@param io? integer the address of a service `lio`; default: the unique service `lio`
 ---@return lio.RemoteNet api
 function net.remote(io) end

@@ -127,6 +127,30 @@ function Connection:make_parcel() end
 ---@private
 function Connection:shared_writer() end
 
+---Encrypts the connection; see `net.start_tls`.
+---@param settings? true|lio.TlsClient|lio.TlsClientOptions|lio.TlsServer|lio.TlsServerOptions default: a client
+---@param opts? lio.StartTlsOptions
+---@return true? ok
+---@return string? message
+---@return string? code
+function Connection:start_tls(settings, opts) end
+
+---Describes TLS on the connection.
+---@return lio.TlsInfo info nil if the connection is not encrypted
+function Connection:tls() end
+
+---Returns whether `recv` returns bytes, or the end, that have already been read from the socket.
+---@return boolean
+function Connection:has_unread() end
+
+---Used by `start_tls`.
+---@private
+function Connection:start_tls_now(tls, host) end
+
+---Used by `start_tls`.
+---@private
+function Connection:handshake() end
+
 ---Puts bytes back, before the buffered ones. The next `recv` returns them.
 ---@param bytes string
 function Connection:unread(bytes) end
@@ -192,6 +216,13 @@ function Listener:address() end
 ---@return string? code
 function Listener:timeout(seconds) end
 
+---Reads the certificates of a listener with TLS again, for later connections. This also happens when their files
+---change. On failure, the listener keeps its certificates.
+---@return true? ok
+---@return string? message
+---@return string? code `"tls"`
+function Listener:reload_tls() end
+
 ---Reports whether the listener is closed.
 ---@return boolean
 function Listener:is_closed() end
@@ -254,9 +285,10 @@ function Udp:close() end
 
 ---A server: the result of `net.serve`, and of `listen` of a web app.
 ---@class lio.Server
----@field listener? lio.Listener
+---@field listener lio.Listener nil if the server does not listen
 ---@field count integer current number of connections
----@field url? string the URL of a web server, such as `http://127.0.0.1:8080/`
+---@field url string the URL of a web server, such as `http://127.0.0.1:8080/`
+---@field tls? lio.TlsServer TLS of a web server; `server.tls:reload()` reads its certificates again
 local Server = {}
 
 ---Stops accepting, waits until the handlers have ended or the time has passed, then closes the remaining connections.

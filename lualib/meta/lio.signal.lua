@@ -18,7 +18,7 @@
 ---@class lio.signal
 local signal = {}
 
----Watches signals. A process can have up to 64 watchers. While the watcher is open, their default actions do not run,
+---Watches signals. A process can have up to 8192 watchers. While the watcher is open, their default actions do not run,
 ---with one exception: a second SIGINT or SIGQUIT that arrives before `take` has returned the first one ends the
 ---program. Raises for an unknown name.
 ---@param ... lio.SignalName at least one

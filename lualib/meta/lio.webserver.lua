@@ -77,7 +77,7 @@ function web.url_unescape(text) end
 local App = {}
 
 ---Adds a route. Raises if the method and pattern already have a route.
----@param method string in upper case; `""` for every method; a known method in lower case raises
+---@param method string such as `"GET"`; `""` for every method; a known method in lower case raises
 ---@param pattern string
 ---@param ... lio.Handler at least one
 ---@return lio.App app itself
@@ -213,6 +213,7 @@ function App:not_found(f) end
 ---@class lio.WebListenOptions: lio.ListenOptions
 ---@field addr? string address, if `where` is a port; default `"127.0.0.1"`; `"0.0.0.0"`: all interfaces
 ---@field proxy_protocol? lio.ProxyProtocol whether a header of the PROXY protocol comes first; default false
+---@field tls? lio.TlsServer|lio.TlsServerOptions serves HTTPS; default of its `alpn`: `{ "http/1.1" }`
 
 ---@alias lio.ProxyProtocol boolean|"required"|"optional"|lio.ProxyProtocolOptions
 
@@ -242,7 +243,8 @@ function App:test(opts) end
 ---@field watchdog? number CPU seconds after which a worker in an endless loop is reported; default 5; 0: never
 
 ---Opens a listener, prints its address, and serves until SIGINT, SIGTERM or `loop.stop`. Inside a running loop, serves
----until the server is stopped. Raises if it cannot listen.
+---until the server is stopped. Raises if it cannot listen. With TLS, SIGHUP makes the server read its certificates
+---again, unless the program has a handler for SIGHUP.
 ---
 ---If there are several workers, this VM opens the sockets and boots the scheduler. Each worker is an exclusive service
 ---with its own loop. It runs the program's file again; this call of `run` then serves in the worker. Code after `run`

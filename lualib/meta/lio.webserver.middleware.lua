@@ -21,6 +21,28 @@ local web = {}
 ---@return lio.Handler middleware
 function web.cors(options) end
 
+---@class lio.WebHttpsRedirectOptions
+---@field port? integer port of the HTTPS server, 1 to 65535; default `443`
+---@field status? 301|302|303|307|308 default: 301 for GET and HEAD, 308 for other methods
+---@field hosts? string[] hosts of this server, such as `"*.example.com"`; default: any valid `Host`
+
+---Creates middleware that redirects plain HTTP requests to the same path and query over HTTPS. A request without a
+---valid host gets 400, and a request for a host that is not in `hosts` 421.
+---@param options? lio.WebHttpsRedirectOptions
+---@return lio.Handler middleware
+function web.https_redirect(options) end
+
+---@class lio.WebHstsOptions
+---@field max_age? integer seconds for which a browser uses only HTTPS, 0 or more; default `31536000`, a year
+---@field include_subdomains? boolean whether this applies to all hosts below the host; default false
+---@field preload? boolean whether browsers may list the host; needs a year and `include_subdomains`; default false
+
+---Creates middleware that makes browsers use only HTTPS for the host (RFC 6797): it sets `Strict-Transport-Security` in
+---responses over TLS.
+---@param options? lio.WebHstsOptions
+---@return lio.Handler middleware
+function web.hsts(options) end
+
 ---@class lio.WebRequestIdOptions
 ---@field header? string default `"X-Request-Id"`
 ---@field trust? boolean|fun(req: lio.Request): any whether the id of the client is used; default `false`
@@ -87,7 +109,7 @@ function RateLimit:reset(key) end
 ---@field http_only? boolean whether scripts cannot read the cookie; default `true`
 ---@field path? string default `"/"`
 ---@field domain? string default: only the host of the request
----@field store? lio.SessionStore keeps the data on the server; default: the data is in the cookie
+---@field store? lio.SessionStore|table keeps the data on the server; default: the data is in the cookie
 
 ---Creates middleware that keeps data for each client between its requests: `req.session`. The session is saved just
 ---before the head of the response is sent, if it has changed and the handler has not raised an error. A cookie of more
@@ -99,6 +121,7 @@ function web.sessions(options) end
 ---A session: a table for data that JSON can represent, with methods. When the head of the response has been sent, it is
 ---read-only: to set a field raises.
 ---@class lio.Session
+---@field [string] any
 local Session = {}
 
 ---Returns the id of the session in its store.

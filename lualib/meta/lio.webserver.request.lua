@@ -20,8 +20,13 @@
 ---@field host? string `host[:port]`
 ---@field remote_addr? string ip of the client, `"unix:"` for a unix socket; nil if the client has disconnected
 ---@field remote_port? integer
----@field is_tls boolean whether the client uses TLS to a trusted proxy (`web.trust_proxy`, PROXY protocol)
+---@field is_tls boolean whether the client uses TLS, to this server or to a trusted proxy (`web.trust_proxy`)
+---@field tls lio.TlsInfo TLS on the connection to this server; nil if there is none
 ---@field proxy_addr? string the address of the proxy, if `web.trust_proxy` has set `remote_addr`
+---@field id string set by `web.request_id`
+---@field user any set by `web.basic_auth`
+---@field session lio.Session set by `web.sessions`
+---@field csrf_token fun(): string set by `web.csrf`; returns the token for a form
 ---@field upgrade? string the protocols that the client offers in `Upgrade`; nil if there are none
 local Request = {}
 

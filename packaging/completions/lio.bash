@@ -16,21 +16,24 @@ _lio() {
   done
 
   case $word:$previous in
-    :-e | serve:--addr | serve:--port | serve:--workers | test:--filter | test:--jobs | test:--seconds | check:--globals) return ;;
-    test:--junit) mapfile -t COMPREPLY < <(compgen -f -- "$current") && return ;;
+    :-e | serve:--addr | serve:--port | serve:--workers | cert:--days | test:--filter | test:--jobs | test:--seconds | check:--globals) return ;;
+    cert:--out) mapfile -t COMPREPLY < <(compgen -d -- "$current") && return ;;
+    serve:--cert | serve:--key | test:--junit) mapfile -t COMPREPLY < <(compgen -f -- "$current") && return ;;
   esac
   case $word:$current in
     :-*) words="- -- -e -i --service --watch -v --version -h --help" ;;
-    serve:-*) words="--addr --port --workers --list --hidden --log -h --help" ;;
+    serve:-*) words="--addr --port --workers --list --hidden --log --tls --cert --key -h --help" ;;
+    cert:-*) words="--out --days --authority --force -h --help" ;;
     test:-*) words="--filter --jobs --seconds --verbose --tap --junit --watch -h --help" ;;
     new:-*) words="-h --help" ;;
     new:*) [ "$previous" = new ] && mapfile -t COMPREPLY < <(compgen -W "app service game" -- "$current") && return ;;
     check:-*) words="--globals -h --help" ;;
-    :*) words="serve test new check" ;;
+    :*) words="serve cert test new check" ;;
     *) words= ;;
   esac
   case $word in
     serve | new) mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current"; compgen -d -- "$current") ;;
+    cert) mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current") ;;
     '' | test | check)
       mapfile -t COMPREPLY < <(
         compgen -W "$words" -- "$current"

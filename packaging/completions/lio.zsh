@@ -9,7 +9,8 @@ _lio_script() {
 _lio_word() {
   local -a commands
   commands=(
-    'serve:serve the files of a folder over HTTP'
+    'serve:serve the files of a folder over HTTP or HTTPS'
+    'cert:write a certificate for development'
     'test:run the tests of a folder'
     'new:write a small project with a test'
     'check:report syntax errors and undefined globals'
@@ -41,8 +42,20 @@ _lio() {
         '--list[list directories that have no index.html]' \
         '--hidden[also serve names that begin with a dot]' \
         '--log[write a line per request]' \
+        '--tls[serve HTTPS]' \
+        '--cert=[file with the certificate chain]:file:_files' \
+        '--key=[file with the private key]:file:_files' \
         '(- *)'{-h,--help}'[show the options]' \
         '1:folder:_files -/' && ret=0
+      ;;
+    cert)
+      _arguments -S \
+        '--out=[folder for the files]:folder:_files -/' \
+        '--days=[number of days of validity, 1 to 36500]:days' \
+        '--authority[also create an authority that signs the certificate]' \
+        '--force[replace existing files]' \
+        '(- *)'{-h,--help}'[show the options]' \
+        '*:host name or IP address' && ret=0
       ;;
     test)
       _arguments -S \

@@ -32,7 +32,8 @@ commands ('lio COMMAND --help' shows the arguments):
   new app|service|game DIR   write a small project with a test
   test [DIR|FILE ...]        run the tests in the files *_test.lua
   check [DIR|FILE ...]       report syntax errors and undefined globals
-  serve DIR                  serve a folder's files over HTTP
+  serve DIR                  serve a folder's files over HTTP or HTTPS
+  cert [NAME ...]            write a certificate for development, and its key
 
 environment:
   LUA_PATH, LUA_CPATH        where `require` searches, after the script's folder
@@ -40,7 +41,7 @@ environment:
 
 /// The subcommands, and the built-in modules that run them.
 const SUBCOMMANDS: &[(&str, &str)] =
-    &[("check", "lio.check"), ("new", "lio.new"), ("serve", "lio.serve"), ("test", TEST)];
+    &[("cert", "lio.cert"), ("check", "lio.check"), ("new", "lio.new"), ("serve", "lio.serve"), ("test", TEST)];
 
 /// The module of the only subcommand that `--watch` can run, and may follow.
 const TEST: &str = "lio.test";

@@ -16,7 +16,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-const MAX_WATCHERS: usize = 64;
+/// Each of up to 1024 workers of a web server has up to four watchers.
+const MAX_WATCHERS: usize = 8192;
 
 /// The highest signal number; the lowest is 1.
 const HIGHEST: c_int = 64;
@@ -183,7 +184,7 @@ struct WatcherSlot {
     caught: AtomicU64,
     /// The caught signals that were sent by the system and not by a process.
     from_system: AtomicU64,
-    /// The write end of the pipe; -1 if there is no pipe.
+    /// The write end of the pipe; -1 if the watcher was closed.
     pipe: AtomicI32,
     purpose: AtomicU8,
 }
@@ -193,7 +194,8 @@ static SLOTS: [WatcherSlot; MAX_WATCHERS] = [const {
         wanted: AtomicU64::new(0),
         caught: AtomicU64::new(0),
         from_system: AtomicU64::new(0),
-        pipe: AtomicI32::new(-1),
+        // All bytes are 0, so that the slots take no room in the executable.
+        pipe: AtomicI32::new(0),
         purpose: AtomicU8::new(0),
     }
 }; MAX_WATCHERS];

@@ -92,6 +92,16 @@ fn reload_if_changed(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(server.reload_if_changed().map_err(|error| failure("reload", &error))?)
 }
 
+/// `core.set_check_interval(server, seconds)`: sets the minimum time between two checks of `reload_if_changed`; for
+/// tests.
+fn set_check_interval(call: &mut Call<'_>) -> Result<(), Fault> {
+    let seconds = call.number(2)?;
+    let interval = std::time::Duration::try_from_secs_f64(seconds)
+        .map_err(|_| Fault::message("set_check_interval: seconds must be a number of at least 0"))?;
+    call.object::<ServerObject>(1)?.0.set_check_interval(interval);
+    Ok(())
+}
+
 /// `core.client(ca, crl, pins, identity, alpn, server_name, skips_verification, version)`: returns TLS of a client, or
 /// `nil, message, "tls"`. `pins` are digests of 32 bytes; `server_name` may be nil.
 fn client(call: &mut Call<'_>) -> Result<New<ClientObject>, Fault> {
@@ -152,7 +162,7 @@ fn texts(issued: Result<Issued, TlsError>, call: &'static str) -> Result<(String
     Ok((certificate, key))
 }
 
-const FUNCTIONS: FunctionTable = functions! { server, client, authority, self_signed };
+const FUNCTIONS: FunctionTable = functions! { server, client, set_check_interval, authority, self_signed };
 
 /// Opens `lio.tls.core`.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS)));

@@ -24,6 +24,8 @@ pub(crate) mod queue;
 mod receive;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;
 
 pub(crate) use buffer::{Buffer, Pool, next_read};
 pub(crate) use holders::Holders;
@@ -34,6 +36,7 @@ use crate::event::{READ, WRITE};
 use crate::socket::{Attempt, Socket};
 use crate::tls::{Handshake, Link, Session};
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::Rc;
 
@@ -375,6 +378,25 @@ impl Stream {
             Handshake::Write => self.link.arm(WRITE)?,
         }
         Ok(progress)
+    }
+
+    /// Closes one or both directions of the connection. Before the sending side closes, TLS sends close_notify; if the
+    /// transport holds it back, the stream is armed for writing, and the next [`Stream::send`] sends it.
+    pub(crate) fn shut_down(&mut self, how: Shutdown) -> io::Result<()> {
+        if self.link.tls().is_none() {
+            return self.socket().raw()?.shutdown(how);
+        }
+        if how != Shutdown::Read {
+            self.link.end_sending()?;
+            if self.link.held() > 0 {
+                self.write_later()?;
+            }
+        }
+        if how != Shutdown::Write {
+            self.ended = true;
+            self.socket().raw()?.shutdown(Shutdown::Read)?;
+        }
+        Ok(())
     }
 
     /// Closes the connection and returns its buffers to the pool. TLS sends close_notify. Queued bytes are discarded.

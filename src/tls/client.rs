@@ -59,7 +59,7 @@ impl TlsClient {
     pub(crate) fn new(options: &ClientOptions) -> Result<TlsClient, TlsError> {
         let server_name = options.server_name.as_deref().map(server_name).transpose()?;
         let provider = Arc::new(ring::default_provider());
-        let verifier = Arc::new(Verifier::new(trust(options, &provider)?, options.pins.clone(), &provider));
+        let verifier = Arc::new(Verifier::new(trust(options, &provider)?, options.pins.clone(), provider.clone()));
         let builder = ClientConfig::builder_with_provider(provider);
         let builder = builder.with_protocol_versions(options.version.versions())?;
         let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
@@ -108,10 +108,10 @@ fn trust(options: &ClientOptions, provider: &Arc<CryptoProvider>) -> Result<Trus
         true => SYSTEM_ROOTS.clone(),
         false => Arc::new(roots(&options.ca, "ca")?),
     };
-    let mut builder = WebPkiServerVerifier::builder_with_provider(roots, provider.clone());
+    let mut builder = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider.clone());
     for list in &options.crl {
         builder = builder.with_crls(list.revocation_lists()?);
     }
     let verifier = builder.build().map_err(|error| TlsError::new(error.to_string()))?;
-    Ok(Trust::Authorities(verifier))
+    Ok(Trust::Authorities(verifier, roots))
 }

@@ -11,7 +11,7 @@ use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::name::Name;
 
-/// What is known about a TLS connection.
+/// The properties of a TLS connection.
 pub(crate) struct Description {
     /// `"1.2"` or `"1.3"`.
     pub(crate) version: &'static str,

@@ -8,7 +8,7 @@ use rcgen::{
 };
 use std::time::{Duration, SystemTime};
 
-/// What a certificate shall contain.
+/// The content of a certificate.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     /// Host names, with `*.` for any first label, and IP addresses.
@@ -51,6 +51,45 @@ impl Authority {
         let key = KeyPair::generate().map_err(failed)?;
         let certificate = leaf(request)?.signed_by(&key, &self.0).map_err(failed)?;
         Ok(Issued { certificate: certificate.pem(), key: key.serialize_pem() })
+    }
+}
+
+#[cfg(test)]
+impl Authority {
+    /// Returns a list that revokes the certificates in `revoked`, texts in PEM.
+    pub(super) fn revocation_list(&self, revoked: &[&str]) -> String {
+        use rcgen::{CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber};
+        let serial = |text: &&str| {
+            let certificate = super::testing::parsed(text);
+            certificate.tbs_certificate().serial_number().as_bytes().to_vec()
+        };
+        let revoke = |text| RevokedCertParams {
+            serial_number: SerialNumber::from(serial(text)),
+            revocation_time: at(-10).into(),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let content = CertificateRevocationListParams {
+            this_update: at(-10).into(),
+            next_update: at(86400).into(),
+            crl_number: SerialNumber::from(1u64),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.iter().map(revoke).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        content.signed_by(&self.0).unwrap().pem().unwrap()
+    }
+
+    /// Creates an authority that this authority has signed. Returns it and its certificate, in PEM.
+    pub(super) fn intermediate(&self, name: &str) -> (Authority, String) {
+        let request = Request { names: Vec::new(), subject: name.to_owned(), from: 0, until: 86400 };
+        let mut content = content(&request).unwrap();
+        content.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        content.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        content.use_authority_key_identifier_extension = true;
+        let issuer = CertifiedIssuer::signed_by(content, KeyPair::generate().unwrap(), &self.0).unwrap();
+        let certificate = issuer.pem();
+        (Authority(issuer), certificate)
     }
 }
 

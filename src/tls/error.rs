@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_certificate_error_says_what_is_wrong() {
-        let expired = |seconds| {
+        let expired = |seconds: u64| {
             text(CertificateError::ExpiredContext { time: at(1_000_000 + seconds), not_after: at(1_000_000) })
         };
         assert_eq!(expired(3 * 86400), "certificate expired 3 days ago");

@@ -85,7 +85,8 @@ impl ResolvesServerCert for Certificates {
         let any = 0..self.all.len();
         // The client must support the kind of key, such as RSA or ECDSA.
         let is_usable = |number: &usize| self.all[*number].key.choose_scheme(hello.signature_schemes()).is_some();
-        let found = named.iter().copied().chain(any).find(is_usable)?;
-        Some(self.all[found].clone())
+        // If no certificate is usable, rustls refuses the first one with the right alert: handshake_failure.
+        let found = named.iter().copied().chain(any).find(is_usable).unwrap_or(0);
+        self.all.get(found).cloned()
     }
 }

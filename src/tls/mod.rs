@@ -3,7 +3,9 @@
 //! | file | topic |
 //! |---|---|
 //! | [`link`] | the transport of a connection: a socket, or TLS on top of another transport |
+//! | `lower` | the calls of the transport below a session |
 //! | [`session`] | one TLS connection: handshake, decrypting, encrypting |
+//! | `session::output` | where its encrypted bytes go |
 //! | [`server`] | a server's options; reading its files again |
 //! | `identity` | certificates with their keys; which of them a client gets |
 //! | `tickets` | keys of session tickets, shared by workers |
@@ -22,9 +24,14 @@ pub(crate) mod development;
 pub(crate) mod error;
 mod identity;
 pub(crate) mod link;
+mod lower;
 pub(crate) mod pem;
 pub(crate) mod server;
 pub(crate) mod session;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod tickets;
 mod verifier;
 

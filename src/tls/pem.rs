@@ -49,8 +49,10 @@ impl Source {
     /// Returns the private key.
     pub(super) fn key(&self) -> Result<PrivateKeyDer<'static>, TlsError> {
         let text = self.read("key")?;
+        let is_encrypted =
+            contains(&text, b"BEGIN ENCRYPTED PRIVATE KEY") || contains(&text, b"Proc-Type: 4,ENCRYPTED");
         PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
-            pem::Error::NoItemsFound if contains(&text, b"BEGIN ENCRYPTED PRIVATE KEY") => {
+            _ if is_encrypted => {
                 self.error("key", "the key is encrypted; decrypt it first, for example with `openssl pkey`")
             }
             pem::Error::NoItemsFound => self.error("key", "there is no private key in PEM"),
@@ -70,6 +72,11 @@ impl Source {
             Source::Text(text) => Ok(text.clone()),
             Source::File(path) => read_file(path).map_err(|error| self.error(what, &error.to_string())),
         }
+    }
+
+    /// Returns the content; nothing if the file cannot be read.
+    pub(super) fn content(&self) -> Vec<u8> {
+        self.read("").unwrap_or_default()
     }
 
     /// Returns an error about the source, which is the option `what`.

@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// The minimum time between two checks whether the files have changed. There is no check without a new connection.
+/// The default of the minimum time between two checks whether the files have changed. There is no check without a new connection.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The options of a server.
@@ -57,6 +57,7 @@ pub(crate) struct TlsServer {
     /// When the files were last changed, as far as this server knows.
     modified: RefCell<Vec<Option<SystemTime>>>,
     checked: Cell<Instant>,
+    check_interval: Cell<Duration>,
 }
 
 impl TlsServer {
@@ -67,7 +68,13 @@ impl TlsServer {
     pub(crate) fn new(options: ServerOptions) -> Result<TlsServer, TlsError> {
         let modified = modified(&options);
         let config = RefCell::new(configure(&options)?);
-        Ok(TlsServer { options, config, modified: RefCell::new(modified), checked: Cell::new(Instant::now()) })
+        Ok(TlsServer {
+            options,
+            config,
+            modified: RefCell::new(modified),
+            checked: Cell::new(Instant::now()),
+            check_interval: Cell::new(CHECK_INTERVAL),
+        })
     }
 
     /// Reads the files again, for later connections.
@@ -83,12 +90,17 @@ impl TlsServer {
         Ok(())
     }
 
-    /// Reads the files again if they have changed. Checks the files at most once in [`CHECK_INTERVAL`].
+    /// Sets the minimum time between two checks whether the files have changed; for tests.
+    pub(crate) fn set_check_interval(&self, interval: Duration) {
+        self.check_interval.set(interval);
+    }
+
+    /// Reads the files again if they have changed. Checks the files at most once in the check interval.
     ///
     /// # Errors
     /// As [`TlsServer::reload`].
     pub(crate) fn reload_if_changed(&self) -> Result<bool, TlsError> {
-        if self.checked.get().elapsed() < CHECK_INTERVAL {
+        if self.checked.get().elapsed() < self.check_interval.get() {
             return Ok(false);
         }
         self.checked.set(Instant::now());
@@ -121,9 +133,11 @@ fn configure(options: &ServerOptions) -> Result<Arc<ServerConfig>, TlsError> {
     };
     let mut config = builder.with_cert_resolver(Arc::new(certificates));
     config.alpn_protocols = options.alpn.clone();
-    config.ticketer = tickets::shared(&format!("{options:?}"))?;
+    config.ticketer = tickets::shared(&format!("{options:?}"), options.client_ca.iter().chain(&options.crl))?;
     // Clients keep the state of their sessions, in tickets.
     config.session_storage = Arc::new(NoServerSessionStorage {});
+    // The strongest cipher suite that both sides support, not the client's favourite.
+    config.ignore_client_order = true;
     config.key_log = Arc::new(rustls::KeyLogFile::new());
     Ok(Arc::new(config))
 }

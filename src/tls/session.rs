@@ -4,10 +4,14 @@
 //! the transport does not accept are held back until [`TlsLink::flush`]. Bytes from the peer are decrypted at once,
 //! except if the caller has no room for the plaintext.
 
+mod output;
+
+use self::output::Output;
 use super::error::TlsError;
+pub(crate) use super::lower::Lower;
 use crate::socket::Attempt;
 use rustix::io::{Errno, pread, retry_on_intr};
-use rustls::Connection;
+use rustls::{Connection, ProtocolVersion};
 use std::cell::Cell;
 use std::io::{self, BufRead, IoSlice, Write};
 use std::os::fd::BorrowedFd;
@@ -21,19 +25,6 @@ const READ_SIZE: usize = 64 * 1024 + 512;
 thread_local! {
     /// Memory for bytes that are read and immediately decrypted. It is empty while a session uses it.
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-
-/// The transport below TLS. The methods are those of `Link`.
-pub(crate) trait Lower {
-    fn receive_into(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>>;
-    fn may_read(&self) -> bool;
-    fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>>;
-    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>>;
-    fn flush(&mut self) -> io::Result<bool>;
-    fn held(&self) -> usize;
-    fn end_sending(&mut self) -> io::Result<()>;
-    fn is_closed(&self) -> bool;
-    fn close(&mut self);
 }
 
 /// TLS on top of another transport.
@@ -137,7 +128,7 @@ impl<L: Lower> TlsLink<L> {
     /// Continues the handshake as far as possible.
     ///
     /// # Errors
-    /// An error of TLS, or of the transport. If the peer breaks a rule, it is told so.
+    /// An error of TLS, or of the transport. If the peer breaks a rule, it gets an alert.
     pub(crate) fn handshake(&mut self) -> io::Result<Handshake> {
         loop {
             self.check()?;
@@ -238,7 +229,7 @@ impl<L: Lower> TlsLink<L> {
         let received = self.lower.receive_into(&mut scratch);
         let result = match received {
             Ok(Attempt::Done(0)) => {
-                // The session learns that no more bytes will follow.
+                // Records the end of the peer's bytes.
                 let ended = self.session.tls.read_tls(&mut io::empty());
                 self.session.state.has_plaintext = true;
                 ended.map(|_| Attempt::Done(()))
@@ -272,9 +263,12 @@ impl<L: Lower> TlsLink<L> {
             let state = match self.session.tls.process_new_packets() {
                 Ok(state) => state,
                 Err(error) => {
-                    // The peer gets an alert.
+                    // The peer gets an alert. Plaintext of earlier records comes before the error.
                     let _ = self.flush();
-                    return Err(self.fail(error.into()));
+                    let failure = self.fail(error.into());
+                    self.session.state.has_plaintext = true;
+                    self.take_plaintext(room)?;
+                    return Err(failure);
                 }
             };
             if state.plaintext_bytes_to_read() > 0 || state.peer_has_closed() {
@@ -400,9 +394,21 @@ impl<L: Lower> TlsLink<L> {
                 self.session.tls.send_close_notify();
                 let _ = self.flush();
             }
+            self.discard_tickets();
             self.lower.close();
         }
         self.session.state.unread = Vec::new();
+    }
+
+    /// Reads the session tickets that a server of TLS 1.3 has sent to a client that receives nothing. If a socket is
+    /// closed with unread bytes, the system resets the connection and discards the bytes that it has not sent yet.
+    fn discard_tickets(&mut self) {
+        let tls = &self.session.tls;
+        if matches!(tls, Connection::Client(_)) && tls.protocol_version() == Some(ProtocolVersion::TLSv1_3) {
+            let mut scratch = take_scratch();
+            let _ = self.lower.receive_into(&mut scratch);
+            SCRATCH.set(scratch);
+        }
     }
 
     /// Fails if the session has failed before.
@@ -446,40 +452,5 @@ fn take_scratch() -> Vec<u8> {
     scratch
 }
 
-/// The transport as a destination of the session's records.
-struct Output<'a, L> {
-    to: &'a mut L,
-    /// Whether the transport has accepted only a part of the bytes.
-    is_blocked: bool,
-}
-
-impl<L: Lower> Output<'_, L> {
-    fn accepted(&mut self, result: io::Result<Attempt<usize>>, total: usize) -> io::Result<usize> {
-        match result? {
-            Attempt::Done(count) => {
-                self.is_blocked = count < total;
-                Ok(count)
-            }
-            Attempt::WouldBlock => Err(io::ErrorKind::WouldBlock.into()),
-        }
-    }
-}
-
-impl<L: Lower> Write for Output<'_, L> {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        let sent = self.to.send(data);
-        self.accepted(sent, data.len())
-    }
-
-    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        if let [only] = pieces {
-            return self.write(only);
-        }
-        let sent = self.to.send_pieces(pieces);
-        self.accepted(sent, pieces.iter().map(|piece| piece.len()).sum())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -79,7 +79,7 @@ function Page:start_server(block, options)
   local command = options == "" and kit.host() or t.quote(t.bin()) .. " " .. options
   self.server = t.spawn(("timeout --foreground -k 5 %d env -C %s %s %s"):format(
     LIMIT, t.quote(self.dir), command, t.quote(path)))
-  self.port = self.server:expect "http://[^:]+:(%d+)"
+  self.port = self.server:expect "https?://[^:]+:(%d+)"
 end
 
 function Page:stop_server()

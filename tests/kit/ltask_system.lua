@@ -9,8 +9,9 @@ local t = require "tests.kit"
 
 local kit = {}
 
---- The numbers of workers with which every behaviour is tested.
-kit.workers = { 1, 2 }
+--- The numbers of workers with which every behaviour is tested. Under memcheck, which runs one thread at a time, each
+-- boot takes seconds, and one worker would run the same code as two.
+kit.workers = os.getenv "LIO_MEMCHECK" and { 2 } or { 1, 2 }
 
 --- The source of `say(...)`, which prints a line with one write, because several threads print at the same time.
 -- (`print` uses a write for each value and for the end of the line.)
@@ -106,10 +107,11 @@ kit.literal = literal
 -- script can require the modules whose names begin with `ltask`, even if they are not built in.
 function kit.host(lua_path) return t.lio(lua_path) .. [[ -e "require 'lio'"]] end
 
-local LIMIT <const> = 60
+-- Seconds, which only a program that hangs reaches. Under memcheck, programs are slow, and a killed one gets no report.
+local LIMIT <const> = os.getenv "LIO_MEMCHECK" and 200 or 60
 
 --- Writes `source` as program.lua into `dir` (default: a new folder), and runs it in a child process in that folder.
--- Returns the table of t.run. Raises an error after `seconds` (default: 60, which only a program that hangs reaches).
+-- Returns the table of t.run. Raises an error after `seconds` (default: LIMIT).
 function kit.program(source, dir, seconds)
   dir = dir or t.tmp()
   t.write(dir .. "/program.lua", source)

@@ -15,6 +15,7 @@ local signal = require "lio.signal"
 local socket = require "lio.socket"
 local template = require "lio.template"
 local timer = require "lio.timer"
+local tls = require "lio.tls"
 
 local M = {}
 
@@ -160,6 +161,12 @@ M.makers = {
     local near, far = socket.pair()
     far:send(("x"):rep(1000))
     return near, function() reentry.close(near, far) end
+  end,
+  ["lio.tls.authority"] = function() return tls.authority().core end,
+  ["lio.tls.client"] = function() return assert(tls.client()) end,
+  ["lio.tls.server"] = function()
+    local cert, key = tls.self_signed()
+    return assert(tls.server { cert = cert, key = key })
   end,
   ["lio.timers"] = function()
     local timers = timer.new()

@@ -49,9 +49,9 @@ pub const UNSAFE: &[(&str, &str)] = &[
 /// The maximum number of `unsafe` blocks.
 const BLOCKS: usize = 150;
 
-/// The maximum number of code lines of `src/`, without tests, comments and blank lines; and the maximum number of lines
-/// of one file, without tests.
-const CODE_LINES: usize = 36_000;
+/// The maximum number of code lines of `src/`, without tests, comments and blank lines, with room for TLS and WebSocket;
+/// and the maximum number of lines of one file, without tests.
+const CODE_LINES: usize = 42_000;
 const FILE_LINES: usize = 500;
 
 /// Files that may have thread-local data or mutable statics, and a description of the data. Objects of a VM do not

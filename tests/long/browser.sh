@@ -68,6 +68,8 @@ serve webservice "$lio" examples/webservice/main.lua 0
 if command -v mdbook >/dev/null; then
   make book >"$scratch/mdbook" 2>&1 || stop "make book: $(tail -n 3 "$scratch/mdbook")"
   serve book "$lio" serve build/book --port 0
+else
+  echo "left out the book: mdbook is missing (cargo install mdbook)"
 fi
 
 run=$PWD/tests/browser/run.mjs

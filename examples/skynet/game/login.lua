@@ -8,7 +8,7 @@ local online = {} -- by user: { game, subid }
 
 local server = {
   host = "127.0.0.1",
-  port = math.tointeger(tonumber(skynet.getenv "login_port")),
+  port = assert(math.tointeger(tonumber(skynet.getenv "login_port"))),
   instance = 2,
 }
 

@@ -1,5 +1,6 @@
--- The signals of `lio.loop`. Invariant: a signal has a watcher while it has a handler; SIGINT and SIGTERM also have a
--- watcher while `loop.run` is active.
+-- The signals of `lio.loop`. Invariant: a signal has a watcher while it has a handler of the program, or functions of
+-- the library, which run if the program has no handler; SIGINT and SIGTERM also have a watcher while `loop.run` is
+-- active.
 
 local misuse = require "lio.misuse"
 local signal = require "lio.signal"
@@ -18,6 +19,7 @@ function M.new(driver, default_handler)
     driver = driver,
     default_handler = default_handler,
     handlers = {}, -- name: function
+    library = {}, -- name: set of functions of the library
     watchers = {}, -- name: `lio.signal` watcher
     watcher_count = 0,
   }, Signals)
@@ -29,8 +31,19 @@ function Signals:watch(name)
   self.watchers[name] = watcher
   self.watcher_count = self.watcher_count + 1
   self.driver:watch(watcher, function()
-    if watcher:take() then task.fork(self.handlers[name] or self.default_handler, name) end
+    if watcher:take() then self:dispatch(name) end
   end)
+end
+
+-- Runs the program's handler; if there is none, the functions of the library; if there are none either, the default
+-- handler.
+function Signals:dispatch(name)
+  local handler, functions = self.handlers[name], self.library[name]
+  if handler or not functions then
+    task.fork(handler or self.default_handler, name)
+    return
+  end
+  for f in pairs(functions) do task.fork(f, name) end
 end
 
 function Signals:unwatch(name)
@@ -56,10 +69,24 @@ function Signals:set(name, f, is_running)
     self:watch(name)
   elseif not self.watchers[name] then
     check_name(name)
-  elseif not (is_running and (name == "SIGINT" or name == "SIGTERM")) then
+  elseif not (self.library[name] or is_running and (name == "SIGINT" or name == "SIGTERM")) then
     self:unwatch(name)
   end
   self.handlers[name] = f
+end
+
+-- `signals:add(name, f)`: makes the library's function `f(name)` run as a task when the signal arrives and the program
+-- has no handler for it. Returns a function that removes `f`.
+function Signals:add(name, f)
+  self:watch(name)
+  local functions = self.library[name] or {}
+  self.library[name], functions[f] = functions, true
+  return function()
+    functions[f] = nil
+    if next(functions) or self.library[name] ~= functions then return end
+    self.library[name] = nil
+    if not self.handlers[name] then self:unwatch(name) end
+  end
 end
 
 -- `signals:has_handlers()` returns whether the program has set a handler.
@@ -76,7 +103,8 @@ end
 function Signals:stop()
   for _, name in ipairs(ENDING) do self:unwatch(name) end
   for name in pairs(self.handlers) do self:unwatch(name) end
-  self.handlers = {}
+  for name in pairs(self.library) do self:unwatch(name) end
+  self.handlers, self.library = {}, {}
 end
 
 return M

@@ -18,6 +18,7 @@ local READ <const>, WRITE <const>, END <const> = 1, 2, 4
 
 local now <const> = require("lio").now
 local send <const>, is_closed <const> = stream.methods.try_send, stream.methods.is_closed
+local queued <const> = stream.methods.queued
 local holder_of <const>, next <const>, type <const> = wait_queue.holder_of, next, type
 
 local M = {}
@@ -141,6 +142,12 @@ function Driver:step(seconds)
   self.net.step(seconds)
 end
 
+-- Returns whether bytes are queued on a connection. TLS may hold bytes back after a `send` that has failed with
+-- "timeout", or whose task was killed.
+local function has_queued(x)
+  return misuse.is_kind(x, "connection") and queued(x) > 0
+end
+
 -- `driver:dispatch(x, events)`: wakes the tasks that wait for events of the socket `x`. `events` is 1 for reading, 2
 -- for writing, 4 for the end of the peer's side, or a sum of these.
 function Driver:dispatch(x, events)
@@ -151,7 +158,7 @@ function Driver:dispatch(x, events)
   end
   if events & WRITE ~= 0 then
     local token = self.write_queue.tokens[x]
-    if not (token and wakeup(token, true)) and self.flushing[x] then
+    if not (token and wakeup(token, true)) and (self.flushing[x] or has_queued(x)) then
       self.flushing[x] = nil
       self:flush_later(x)
     end

@@ -193,9 +193,9 @@ function M.install(driver, calls)
   listener.install(driver, calls)
 
   -- `listen(addr, port [, opts])` returns a listener, or `false, message, code`. `addr` is an IP address, a host name,
-  -- `"unix:/path"`, `"unix:@name"` for an abstract unix socket, or a `lio.socket` that is already listening. For a
-  -- unix socket, `port` is nil. If `port` is 0, the system chooses it; see `listener:address()`. `opts`: `backlog`
-  -- (1024), `reuseport`, `v6only`, `mode` (permission bits of the unix socket), `tls` (the options of `tls.server`, or its
+  -- `"unix:/path"`, `"unix:@name"` for an abstract unix socket, or a `lio.socket` that is already listening. For a unix
+  -- socket, `port` is nil. If `port` is 0, the system chooses it; see `listener:address()`. `opts`: `backlog` (1024),
+  -- `reuseport`, `v6only`, `mode` (permission bits of the unix socket), `tls` (the options of `tls.server`, or its
   -- result).
   function calls.listen(addr, port, opts)
     if type(addr) == "userdata" then return listen_on_socket(driver, addr, opts) end

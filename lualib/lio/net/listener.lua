@@ -28,8 +28,8 @@ Listener.__name = "lio.listener"
 
 -- `new(driver, socket, file, key, tls)` returns a listener, which owns the socket. If the selector refuses the socket,
 -- closes the socket and returns false, a message and a code. `file`, if given, is removed when the listener is closed;
--- `key` identifies the socket for the supervisor of `lio --watch`. `tls`, if given, is a result of `tls.server`: `accept`
--- then returns connections whose handshakes are complete.
+-- `key` identifies the socket for the supervisor of `lio --watch`. `tls`, if given, is a result of `tls.server`:
+-- `accept` then returns connections whose handshakes are complete.
 function M.new(driver, socket, file, key, tls)
   local ok, message, code = stream.register_socket(driver.selector, socket)
   if not ok then
@@ -84,6 +84,9 @@ end
 -- this file.
 local function accept_or_wait(listener, queue, backend)
   local socket, selector, handshakes = listener.socket, listener.driver.selector, listener.handshakes
+  -- Handshakes begin and fail while the task waits, and must not extend the wait.
+  local limit = handshakes and queue.limits[socket]
+  local deadline = limit and now() + limit
   while not listener.closed do
     local c, message, code
     if backend then
@@ -104,7 +107,8 @@ local function accept_or_wait(listener, queue, backend)
     else
       listener.paused = nil
     end
-    local reason = queue:wait_ready(socket, listener.paused and PAUSE)
+    local seconds = listener.paused and PAUSE or deadline and math.max(deadline - now(), 0)
+    local reason = queue:wait_ready(socket, seconds)
     if reason == "timeout" and not listener.paused then return false, "timeout", "timeout" end
   end
   return false, "closed", "closed"
@@ -145,8 +149,8 @@ end
 
 -- State ----------------------------------------------------------------------------------------------
 
--- `listener:reload_tls()`: reads the certificates again, for later connections. Returns true; or nil, message, "tls", and
--- then the listener keeps its certificates.
+-- `listener:reload_tls()`: reads the certificates again, for later connections. Returns true; or nil, message, "tls",
+-- and then the listener keeps its certificates.
 function Listener:reload_tls()
   misuse.check_kind("reload_tls", self, "listener")
   if not self.handshakes then misuse.raise "reload_tls: the listener has no TLS" end

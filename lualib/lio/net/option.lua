@@ -46,6 +46,11 @@ local function end_sending(net, c, how)
     if not done then return nil, message, code end
   end
   local done, message, code = shutdown(c, how)
+  if done and how ~= "r" and c:queued() > 0 then
+    -- TLS could not send its last bytes.
+    local _
+    done, message, _, code = net.send(c)
+  end
   if done then return true end
   return nil, message, code
 end

@@ -1,11 +1,13 @@
 -- TLS on connections: `start_tls`, which connects and protocol code use, and the handshakes of listeners. Part of
 -- `lio.net`. A handshake with a client that a listener has accepted needs no task: the loop's events drive it.
 
+local defer = require "lio.defer"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
 local report = require "lio.net.report"
 local stream = require "lio.stream"
 local tls = require "lio.tls"
+local wait_queue = require "lio.net.wait_queue"
 
 local now <const> = require("lio").now
 local Connection <const> = stream.methods
@@ -39,10 +41,15 @@ end
 -- connection is closed.
 function M.shake_hands(driver, c, object, host, seconds)
   local deadline = now() + (seconds or TIMEOUT)
-  local ok, message, code = c:start_tls_now(object, host)
-  if ok then ok, message, code = wait_for_handshake(driver, c, deadline) end
+  local ok, message, code
+  -- Also closes the connection if the task is killed.
+  local _ <close> = defer(function()
+    if not ok then driver.net.close(c) end
+  end)
+  local begun
+  begun, message, code = c:start_tls_now(object, host)
+  if begun then ok, message, code = wait_for_handshake(driver, c, deadline) end
   if ok then return true end
-  driver.net.close(c)
   return nil, message, code
 end
 
@@ -51,10 +58,10 @@ local OPTIONS <const> = { server_name = options.string, timeout = options.second
 -- `install(driver, calls)`: adds the function of this file to `calls`.
 function M.install(driver, calls)
   -- `start_tls(c [, settings [, opts]])`: puts TLS on a connection, and waits for the handshake. No other task may use
-  -- the connection meanwhile. `settings` is `true` (default), the options of `tls.client` or its result; for the side of
-  -- the server, a result of `tls.server`, or its options with `opts.server = true`. `opts`: `server_name` (the name to
-  -- verify, which a client needs), `timeout` (10 seconds), `server`. Returns true; or nil, message, code, and then the
-  -- connection is closed.
+  -- the connection meanwhile. `settings` is `true` (default), the options of `tls.client` or its result; for the side
+  -- of the server, a result of `tls.server`, or its options with `opts.server = true`. `opts`: `server_name` (the name
+  -- to verify, which a client needs), `timeout` (10 seconds), `server`. Returns true; or nil, message, code, and then
+  -- the connection is closed.
   function calls.start_tls(c, settings, opts)
     misuse.check_kind("start_tls", c, "connection")
     opts = options.check("net.start_tls", 3, opts, OPTIONS)
@@ -63,7 +70,7 @@ function M.install(driver, calls)
     local object, message, code = of("net.start_tls", settings)
     if not object then return nil, message, code end
     if is_closed(c) then return nil, "closed", "closed" end
-    if driver.read_queue.holders[c] or driver.write_queue.holders[c] then
+    if wait_queue.holder_of(driver.read_queue, c) or driver.write_queue.holders[c] then
       misuse.raise "net.start_tls: another task uses the connection"
     end
     return M.shake_hands(driver, c, object, opts.server_name, opts.timeout)

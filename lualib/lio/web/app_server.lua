@@ -180,7 +180,8 @@ end
 -- `tls.server`.
 function AppServer:use_tls(tls)
   self.tls = tls
-  self.server:set_tls(tls, require("lio.tls").settings_of(tls).handshake_timeout)
+  local settings = require("lio.tls").settings_of(tls)
+  self.server:set_tls(tls, settings.handshake_timeout, settings.max_handshakes)
 end
 
 function AppServer:admit(c)

@@ -2,6 +2,7 @@
 -- several. Called by webserver.lua.
 
 local app_servers = require "lio.web.app_server"
+local defer = require "lio.defer"
 local drivers = require "lio.net.driver"
 local misuse = require "lio.misuse"
 local networks_of = require "lio.web.networks"
@@ -109,9 +110,11 @@ local function driver_for(call)
   return driver
 end
 
--- Serves an app on a listener. Returns the server, and the app server that is its backend.
-local function serve(app, driver, listener)
+-- Serves an app on a listener. Returns the server, and the app server that is its backend. `prepare(app_server)` is
+-- called before the first connection is accepted, which may already wait in the system's queue.
+local function serve(app, driver, listener, prepare)
   local app_server = app_servers.new(app, driver)
+  if prepare then prepare(app_server) end
   local server = driver:serve(listener, app_server)
   server.grace = app.grace
   table.insert(app.servers, server)
@@ -123,7 +126,8 @@ local function net_options(opts)
   return { backlog = opts.backlog, reuseport = opts.reuseport, v6only = opts.v6only, mode = opts.mode }
 end
 
--- Returns the result of `tls.server` for the option `tls`; nil if there is none. Raises if a certificate cannot be read.
+-- Returns the result of `tls.server` for the option `tls`; nil if there is none. Raises if a certificate cannot be
+-- read.
 local function tls_of(call, option)
   if not option then return nil end
   local tls = require "lio.tls"
@@ -145,9 +149,10 @@ local function listen(app, call, where, opts)
   local tls = tls_of(call, opts.tls)
   local listener, message = driver.net.listen(addr, port, net_options(opts))
   if not listener then return nil, cannot_listen(addr, port, message) end
-  local server, app_server = serve(app, driver, listener)
-  if expect_proxy_header then expect_proxy_header(app_server.server) end
-  if tls then app_server:use_tls(tls) end
+  local server, app_server = serve(app, driver, listener, function(app_server)
+    if expect_proxy_header then expect_proxy_header(app_server.server) end
+    if tls then app_server:use_tls(tls) end
+  end)
   server.tls = tls
   listener.on_exhausted = function() app_server:close_some_idle() end
   server.url = url_of(listener, tls and "https")
@@ -181,6 +186,25 @@ local function announce(url)
   io.stdout:flush()
 end
 
+-- Returns whether the option `tls` names a file. Text never changes; an object may have been made of files.
+local function has_files(option)
+  if type(option) ~= "table" then return true end
+  local texts = { option.cert, option.key }
+  for _, identity in ipairs(option.certs or {}) do
+    texts[#texts + 1], texts[#texts + 2] = identity.cert, identity.key
+  end
+  for _, text in ipairs(texts) do
+    if not text:find("-----BEGIN ", 1, true) then return true end
+  end
+  return false
+end
+
+-- Returns the signals that a server handles. SIGHUP makes it read its certificates again, if they are in files.
+local function signals_of(option)
+  if option and has_files(option) then return { "SIGINT", "SIGTERM", "SIGHUP" } end
+  return { "SIGINT", "SIGTERM" }
+end
+
 local function start_workers(app, where, opts)
   local loop = require "lio.loop"
   if loop.drives() then
@@ -198,12 +222,24 @@ local function start_workers(app, where, opts)
     args = opts.args,
     grace = app.grace or loop.grace,
     watchdog = opts.watchdog,
+    signals = signals_of(opts.tls),
     on_listening = function(socket)
       announce(url_of(socket, tls and "https"))
       warn_of_debug(app, socket)
     end,
   }
   if not ok then misuse.raise(cannot_listen(addr, port, message)) end
+end
+
+-- Makes SIGHUP read the certificates of a server again, if they are in files. Returns a value to close when the server
+-- has stopped.
+local function reload_on_hangup(loop, server, option)
+  if not (server.tls and has_files(option)) then return nil end
+  local report = require "lio.net.report"
+  return defer(loop._on_signal("SIGHUP", function()
+    local ok, message = server.tls:reload()
+    if not ok then report("SIGHUP: cannot read the certificates again: " .. message) end
+  end))
 end
 
 -- Serves an app in this VM until its server has stopped. Calls `on_listening(server)` when the app listens.
@@ -213,6 +249,7 @@ local function run_here(app, where, opts, on_listening)
   if not server then misuse.raise(message) end
   -- Another program may read the address from standard output and send a signal before the loop runs.
   local _ <close> = not loop.is_running() and assert(require("lio.signal").hold("SIGINT", "SIGTERM")) or nil
+  local _ <close> = reload_on_hangup(loop, server, opts.tls)
   on_listening(server)
   if loop.is_running() then return server:wait() end
   loop.grace = app.grace or loop.grace

@@ -46,7 +46,7 @@ function M.serve_with(app_server)
   server = app_server
   local net = require("lio.net").instance
   for _, descriptor in ipairs(M.assignment.other_descriptors) do
-    server:accept_from(assert(net.listen(require("lio.socket").fd(descriptor))))
+    server:accept_from(assert(net.listen(require("lio.socket").fd(descriptor), nil, { tls = server.tls })))
   end
 end
 
@@ -54,7 +54,7 @@ end
 local function open_duplicate(socket)
   local duplicate = require("lio.socket")._duplicate(socket.descriptor, socket.identity)
   if not duplicate then return nil end
-  local listener = require("lio.net").instance.listen(duplicate)
+  local listener = require("lio.net").instance.listen(duplicate, nil, { tls = server.tls })
   if not listener then
     duplicate:close()
     return nil
@@ -166,13 +166,14 @@ end
 
 -- `start(options)`: serves with `count` workers until they have ended. Returns true; or nil and a message if it cannot
 -- listen. Options: `addr`, `port`, `listen` (options of `net.bind`), `count`, `module` and `args` of an embedded
--- program, `grace` and `watchdog` (seconds), `on_listening(socket)`, which is called before the workers start.
+-- program, `grace` and `watchdog` (seconds), `signals` (a list of the signals that the workers handle),
+-- `on_listening(socket)`, which is called before the workers start.
 function M.start(options)
   local program = find_program(options.module, options.args)
   local sockets, message = open_sockets(options.addr, options.port, options.listen, options.count)
   if not sockets then return nil, message end
   -- A signal that arrives before all workers run is also passed to the workers that start later.
-  local _ <close> = assert(require("lio.signal").hold("SIGINT", "SIGTERM"))
+  local _ <close> = assert(require("lio.signal").hold(table.unpack(options.signals)))
   options.on_listening(sockets[1])
   calls = calls + 1
   local folder = (program.script or ""):match "^(.*/)[^/]*$" or "./"

@@ -23,7 +23,7 @@ impl<T: Transport> Server<T> {
         if self.proxy_policy.is_some() {
             self.connections[slot].state = State::ProxyHeader { since: None };
         } else if self.connections[slot].transport.needs_handshake() {
-            self.connections[slot].state = State::Handshake { since: None };
+            self.begin_handshake(slot);
         }
         self.enqueue(slot);
         Some(self.connections[slot].id(slot))

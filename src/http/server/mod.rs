@@ -109,6 +109,8 @@ pub(crate) struct Server<T: Transport> {
     phase: Phase,
     /// Whether the driver waits for a connection to close.
     close_awaited: bool,
+    /// The connections that have begun a handshake, the oldest first; some handshakes may have ended.
+    handshakes: VecDeque<ConnectionId>,
 }
 
 /// Returns the connection of a request; `None` if the request is not being handled.
@@ -155,6 +157,7 @@ impl<T: Transport> Server<T> {
             proxy_policy: None,
             phase: Phase::Serving,
             close_awaited: false,
+            handshakes: VecDeque::new(),
         }
     }
 

@@ -67,8 +67,10 @@ impl<T: Transport> Server<T> {
 
     fn begin_requests(&mut self, slot: usize) -> bool {
         let connection = &mut self.connections[slot];
-        connection.state =
-            if connection.transport.needs_handshake() { State::Handshake { since: None } } else { State::Idle };
+        connection.state = State::Idle;
+        if connection.transport.needs_handshake() {
+            self.begin_handshake(slot);
+        }
         true
     }
 

@@ -22,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) head: Limits,
     /// The longest time for the handshake of TLS.
     pub(crate) handshake_time: Span,
+    /// The maximum number of handshakes at the same time, at least 1.
+    pub(crate) handshakes: usize,
     /// The longest time from the first byte of a head to its blank line.
     pub(crate) header_time: Span,
     /// The longest time between two requests.
@@ -43,6 +45,7 @@ impl Default for Settings {
         Settings {
             head: Limits::default(),
             handshake_time: 10 * SECOND,
+            handshakes: 4096,
             header_time: 10 * SECOND,
             keep_alive_time: 60 * SECOND,
             body_time: 10 * SECOND,

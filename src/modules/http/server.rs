@@ -106,6 +106,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
             fields: setting(call, "fields")? as usize,
         },
         handshake_time: Settings::default().handshake_time,
+        handshakes: Settings::default().handshakes,
         header_time: span(setting(call, "header_time")?),
         keep_alive_time: span(setting(call, "keep_alive_time")?),
         body_time: span(setting(call, "body_time")?),
@@ -140,13 +141,14 @@ fn listen(call: &mut Call<'_>) -> Result<(), Fault> {
     call.set_field(1, LISTENER, 2)
 }
 
-/// `S:set_tls(tls, seconds)`: puts TLS on the connections that are accepted from now on; `tls` is a `lio.tls.server`. A
-/// handshake may take `seconds`.
+/// `S:set_tls(tls, seconds, count)`: puts TLS on the connections that are accepted from now on; `tls` is a
+/// `lio.tls.server`. A handshake may take `seconds`; beyond `count` handshakes at the same time, the oldest ends.
 fn set_tls(call: &mut Call<'_>) -> Result<(), Fault> {
     let tls = call.object::<tls::ServerObject>(2)?.0.clone();
     let time = span(call.number(3)?);
+    let count = call.integer_in(4, 1..=i64::MAX, "count")? as usize;
     let machine = machine(call)?;
-    machine.server.borrow_mut().set_handshake_time(time);
+    machine.server.borrow_mut().limit_handshakes(time, count);
     machine.tls.replace(Some(tls));
     Ok(())
 }

@@ -75,18 +75,18 @@ fn accept(call: &mut Call<'_>) -> Result<Attempt<New<Socket>>, Fault> {
 /// `s:shutdown(["r"|"w"|"rw"])`: ends one direction, or both. Returns `true`.
 fn shutdown(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (socket, stack) = open(call)?;
-    shut(socket, stack)
+    let how = direction(stack)?;
+    done("shutdown", socket.raw().and_then(|raw| raw.shutdown(how)))
 }
 
-/// Shuts down any socket as [`shutdown`] does. Argument 2 is the direction.
-pub(crate) fn shut(socket: &Socket, stack: &Stack) -> Result<bool, Fault> {
-    let how = match stack.optional(2, Stack::bytes)? {
-        Some(b"r") => Shutdown::Read,
-        Some(b"w") => Shutdown::Write,
-        Some(b"rw") | None => Shutdown::Both,
-        _ => return Err(Fault::argument(2, "'r', 'w' or 'rw' expected")),
-    };
-    done("shutdown", socket.raw().and_then(|raw| raw.shutdown(how)))
+/// Returns the direction that argument 2 names: "r", "w", or "rw" (default).
+pub(crate) fn direction(stack: &Stack) -> Result<Shutdown, Fault> {
+    match stack.optional(2, Stack::bytes)? {
+        Some(b"r") => Ok(Shutdown::Read),
+        Some(b"w") => Ok(Shutdown::Write),
+        Some(b"rw") | None => Ok(Shutdown::Both),
+        _ => Err(Fault::argument(2, "'r', 'w' or 'rw' expected")),
+    }
 }
 
 /// `s:status()`: clears the pending error (SO_ERROR) and returns it as `nil, message, code`; returns `true` if there is

@@ -38,7 +38,7 @@ use crate::lua::{
     Call, Fault, Function, FunctionTable, Metatable, Methods, ModuleWith, Object, Value, failed, functions,
 };
 use crate::modules::socket::endpoint::{Shown, shown};
-use crate::modules::socket::methods::{Setting, light, set_or_get, shut};
+use crate::modules::socket::methods::{Setting, direction, light, set_or_get};
 use crate::socket::address::Side;
 
 impl Object for Connection {
@@ -70,10 +70,13 @@ fn close_now(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(was_open)
 }
 
-/// `s:shutdown_now(["r"|"w"|"rw"])`: calls shutdown(2). Returns `true`, or `nil, message, code`.
+/// `s:shutdown_now(["r"|"w"|"rw"])`: calls shutdown(2); before the sending side closes, TLS sends close_notify, or queues
+/// it. Returns `true`, or `nil, message, code`.
 fn shutdown_now(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (stream, stack) = call.object_and_stack::<Connection>(1)?;
-    shut(stream.socket(), stack)
+    let how = direction(stack)?;
+    stream.shut_down(how).map_err(|error| tls::failure_of("shutdown", &error))?;
+    Ok(true)
 }
 
 /// `s:buffered()`: returns the number of bytes that have been read from the peer but not consumed yet.

@@ -1,6 +1,6 @@
--- Endpoints: where a request is sent, through which proxy, and with which TLS. Part of `lio.http.client`. Invariant: two
--- requests share a connection only if their endpoints have the same key, so a connection whose certificate was verified
--- with other settings is never used.
+-- Endpoints: where a request is sent, through which proxy, and with which TLS. Part of `lio.http.client`. Invariant:
+-- two requests share a connection only if their endpoints have the same key, so a connection whose certificate was
+-- verified with other settings is never used.
 
 local basic_credentials <const> = require "lio.http.client.credentials"
 local now <const> = require("lio").now

@@ -154,8 +154,8 @@ local function seconds_left(timeouts, deadline)
 end
 
 -- `pool:acquire(endpoint, timeouts [, is_new])` returns a connection that the caller owns until it is released or
--- closed; or nil, message, code. `endpoint`: a result of `endpoints.of`; `timeouts`: `connect` (seconds for the whole call)
--- and `deadline`; `is_new`: whether the connection must be new.
+-- closed; or nil, message, code. `endpoint`: a result of `endpoints.of`; `timeouts`: `connect` (seconds for the whole
+-- call) and `deadline`; `is_new`: whether the connection must be new.
 function Pool:acquire(endpoint, timeouts, is_new)
   if self.closed then return nil, "closed", "closed" end
   local host = host_of(self, endpoint.key)

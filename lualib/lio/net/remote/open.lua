@@ -10,6 +10,8 @@ local requests = require "lio.net.remote.request"
 local ask_for_new <const>, finish <const> = requests.ask_for_new, requests.finish
 local Connection <const>, Listener <const>, Udp <const> = objects.Connection, objects.Listener, objects.Udp
 
+local check_tls <const> = require "lio.net.remote.tls".check
+
 local M = {}
 
 -- The object with which another task can cancel a `connect`. `number` identifies the `connect` in the service that owns
@@ -49,7 +51,7 @@ local function connect_attempt(io, addr, port, opts)
   if attempt.closed then return false, "closed", "closed" end
   attempt.is_connecting = true
   local c, message, code = objects.new(Connection, io,
-    ask_for_new(io, "connect", addr, port, { timeout = opts.timeout, attempt = attempt.number }))
+    ask_for_new(io, "connect", addr, port, { timeout = opts.timeout, tls = opts.tls, attempt = attempt.number }))
   attempt.is_connecting = false
   if c and attempt.closed then
     c:close()
@@ -81,6 +83,7 @@ function M.install(net, io)
   add_handle_calls(net, io)
 
   function net.listen(addr, port, opts)
+    if type(opts) == "table" then check_tls("net.listen: option 'tls'", opts.tls) end
     if type(addr) == "userdata" then
       return objects.new(Listener, io, give_socket(io, addr, "listen", port, opts))
     end
@@ -98,6 +101,7 @@ function M.install(net, io)
 
   function net.connect(addr, port, opts)
     opts = check_options(opts)
+    check_tls("net.connect: option 'tls'", opts.tls)
     if opts.attempt then return connect_attempt(io, addr, port, opts) end
     return objects.new(Connection, io, ask_for_new(io, "connect", addr, port, opts))
   end

@@ -8,6 +8,7 @@ local objects = require "lio.net.remote.object"
 local receiving = require "lio.net.remote.receive"
 local requests = require "lio.net.remote.request"
 local sending = require "lio.net.remote.send"
+local start_tls <const> = require "lio.net.remote.tls".start_tls
 
 local ask <const>, ask_for_new <const> = requests.ask, requests.ask_for_new
 local check <const> = objects.check
@@ -95,6 +96,26 @@ function M.shutdown(c, how)
   return ask(c, "shutdown", how)
 end
 
+-- TLS ------------------------------------------------------------------------------------------------
+
+-- The messages of other tasks are sent first, without TLS.
+function M.start_tls(c, settings, opts)
+  check("start_tls", c, Connection, "connection")
+  local ok, message, _, code = send_waiting(c)
+  if not ok then return nil, message, code end
+  return start_tls(c, settings, opts)
+end
+
+function Connection:tls()
+  check("tls", self, Connection, "connection")
+  return (ask(self, "tls"))
+end
+
+function Listener:reload_tls()
+  check("reload_tls", self, Listener, "listener")
+  return ask(self, "reload_tls")
+end
+
 -- Moving ---------------------------------------------------------------------------------------------
 
 -- Sends a request that gives a connection to another service, together with the bytes that were read ahead. Requests of
@@ -136,7 +157,7 @@ end
 local METHODS <const> = {
   [Connection] = {
     "recv", "send", "sendfile", "shutdown", "timeout", "peer", "sock", "option", "wait_readable", "wait_closed",
-    "buffered", "is_over", "transfer", "give",
+    "buffered", "is_over", "transfer", "give", "start_tls",
   },
   [Listener] = { "accept", "take_waiting" },
   [Udp] = { "recvfrom", "sendto", "timeout", "option" },

@@ -14,7 +14,8 @@ local function connect_for(owner, net, addr, port, opts)
   owner:add(attempt, close_attempt)
   owner.attempts = owner.attempts or {}
   if name then owner.attempts[name] = attempt end
-  local ok, c, message, code = pcall(net.connect, addr, port, { attempt = attempt, timeout = opts and opts.timeout })
+  local ok, c, message, code = pcall(net.connect, addr, port,
+    { attempt = attempt, timeout = opts and opts.timeout, tls = opts and opts.tls })
   owner:remove(attempt)
   if name then owner.attempts[name] = nil end
   if not ok then error(c, 0) end

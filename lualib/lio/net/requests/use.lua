@@ -123,12 +123,44 @@ local function install_settings(S, context)
   end
 end
 
+local function install_tls(S, context)
+  local net <const>, handles <const> = context.net, context.handles
+  local caller <const> = handles.caller
+
+  -- `remote_start_tls(h, unread, settings, opts)`: like `net.start_tls`, for `lio.net.remote`. `unread`: bytes that
+  -- `lio.net.remote` has read ahead, or nil. On failure, the fourth result is whether the connection is closed.
+  function S.remote_start_tls(handle, unread, settings, opts)
+    local entry, message, code = handles:find("start_tls", handle, "connection", caller())
+    if not entry then return nil, message, code, code == "closed" end
+    local c = entry.object
+    if unread then c:unread(unread) end
+    local ok
+    ok, message, code = net.start_tls(c, settings, opts)
+    if ok then return true end
+    if c:is_closed() then handles.close(entry) end
+    return nil, message, code, c:is_closed()
+  end
+
+  -- `tls(h)`, `reload_tls(h)`: like the methods of a connection and of a listener.
+  function S.tls(handle)
+    local entry = handles:find("tls", handle, "connection", caller())
+    return entry and entry.object:tls()
+  end
+
+  function S.reload_tls(handle)
+    local entry, message, code = handles:find("reload_tls", handle, "listener", caller())
+    if not entry then return nil, message, code end
+    return entry.object:reload_tls()
+  end
+end
+
 -- `install(S, context)`: adds the requests of this file to `S`.
 function M.install(S, context)
   local net <const>, handles <const> = context.net, context.handles
   install_receiving(S, context)
   install_sending(S, context)
   install_settings(S, context)
+  install_tls(S, context)
   for kind, names in pairs(CALLS) do
     for _, name in ipairs(names) do
       S[name] = function(handle, ...)

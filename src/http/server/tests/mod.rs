@@ -3,6 +3,7 @@
 
 mod bodies;
 mod closing;
+mod handshakes;
 mod limits;
 mod properties;
 mod proxied;

@@ -2,6 +2,7 @@
 
 use super::super::{Interest, Readiness, Transport};
 use crate::stream::queue::{Attempt, Sink};
+use crate::tls::Handshake;
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
@@ -24,6 +25,10 @@ struct State {
     broken: bool,
     unwatched: bool,
     peer: Option<IpAddr>,
+    /// The number of bytes of a handshake that have not arrived yet; `None` without a handshake. A `!` makes it fail.
+    handshake: Option<usize>,
+    /// Whether the handshake waits until the transport is writable.
+    handshake_writes: bool,
     /// The number of system calls.
     calls: usize,
 }
@@ -106,6 +111,18 @@ impl Wire {
         events
     }
 
+    /// Makes the connection begin with a handshake for which the client sends this number of bytes.
+    pub(super) fn begin_with_handshake(&self, count: usize) {
+        self.0.borrow_mut().handshake = Some(count);
+    }
+
+    /// Makes the handshake wait until the client accepts bytes.
+    pub(super) fn block_handshake(&self) {
+        let mut state = self.0.borrow_mut();
+        state.handshake_writes = true;
+        state.room = Some(0);
+    }
+
     pub(super) fn got(&self) -> Vec<u8> {
         std::mem::take(&mut self.0.borrow_mut().sent)
     }
@@ -160,6 +177,30 @@ impl Sink for Pipe {
 }
 
 impl Transport for Pipe {
+    fn needs_handshake(&self) -> bool {
+        self.0.borrow().handshake.is_some()
+    }
+    fn handshake(&mut self, received: &[u8]) -> io::Result<Handshake> {
+        let mut state = self.0.borrow_mut();
+        let left = state.handshake.expect("a handshake");
+        let all = [received, &state.arrived].concat();
+        let (taken, rest) = all.split_at(left.min(all.len()));
+        state.arrived = rest.to_vec();
+        let left = left - taken.len();
+        if taken.contains(&b'!') || left > 0 && state.client_ended {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        state.handshake = Some(left);
+        if state.handshake_writes && state.room == Some(0) {
+            return Ok(Handshake::Write);
+        }
+        if left > 0 {
+            return Ok(Handshake::Read);
+        }
+        state.handshake = None;
+        state.readable = true;
+        Ok(Handshake::Done)
+    }
     fn receive(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>> {
         let mut state = self.0.borrow_mut();
         state.calls += 1;

@@ -1,23 +1,16 @@
 //! Tests of `lio::install`: lio in the VM of a Rust program that embeds Lua with mlua.
 
-#![cfg(feature = "vendored")]
-
+use super::{alone, descriptors_become, settled_descriptors};
 use mlua::{HookTriggers, Lua, VmState};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-#[path = "../examples/embed.rs"]
+#[path = "../../examples/embed.rs"]
 mod example;
-
-/// Makes the tests run one at a time, because some tests count the descriptors of the process.
-fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn vm() -> Lua {
     let lua = Lua::new();
@@ -83,6 +76,7 @@ fn the_example_serves_http() {
 
 #[test]
 fn files_take_precedence_over_built_in_modules_and_missing_ones_are_named() {
+    let _turn = alone();
     let count = |lua: &Lua| lua.load("return #package.searchers").eval::<i64>();
     let before = count(&Lua::new()).expect("a number");
     let lua = vm();
@@ -105,6 +99,7 @@ fn files_take_precedence_over_built_in_modules_and_missing_ones_are_named() {
 
 #[test]
 fn a_failure_is_a_lua_error_and_not_a_userdata() {
+    let _turn = alone();
     let lua = vm();
     let error = lua.load("require 'lio.timer'.new():add('x', 1)").set_name("=script").exec();
     let message = error.expect_err("no number").to_string();
@@ -213,7 +208,6 @@ fn two_vms_on_one_thread_have_nothing_in_common() {
 #[test]
 fn a_vm_that_is_dropped_while_its_server_runs_releases_everything() {
     let _turn = alone();
-    let count = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     let abandon = || {
         let lua = vm();
         // Three connections: one with a request in progress, one that is idle, and one that is not accepted yet.
@@ -240,11 +234,11 @@ fn a_vm_that_is_dropped_while_its_server_runs_releases_everything() {
         lua.globals().get::<String>("url").expect("the address")
     };
     abandon();
-    let before = count();
+    let before = settled_descriptors();
     for _ in 0..20 {
         let url = abandon();
         let address = url.trim_start_matches("http://").trim_end_matches('/');
         assert!(TcpStream::connect(address).is_err(), "the listener was closed");
     }
-    assert_eq!(count(), before);
+    assert!(descriptors_become(before), "no descriptor is left open");
 }

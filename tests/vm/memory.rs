@@ -4,10 +4,10 @@
 //! A memory error leaves native functions by longjmp, which would leak the values that they own. The test detects
 //! leaked descriptors.
 
+use super::{alone, descriptors_become, settled_descriptors};
 use mlua::ffi;
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_void};
-use std::time::{Duration, Instant};
 
 /// The number of allocations that succeed before every further allocation fails. If the number is negative, no
 /// allocation fails.
@@ -58,34 +58,6 @@ fn run(code: &CStr, count: i64) -> bool {
     }
 }
 
-fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
-}
-
-/// Waits up to 10 s until `count` descriptors are open, because a thread of the resolver may still close a descriptor.
-/// Returns whether `count` descriptors are open.
-fn descriptors_become(count: usize) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while descriptors() != count && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    descriptors() == count
-}
-
-/// Waits until the number of open descriptors is stable, and returns it.
-fn settled_descriptors() -> usize {
-    let mut count = descriptors();
-    let mut since = Instant::now();
-    while since.elapsed() < Duration::from_millis(200) {
-        std::thread::sleep(Duration::from_millis(5));
-        if count != descriptors() {
-            count = descriptors();
-            since = Instant::now();
-        }
-    }
-    count
-}
-
 fn fails_everywhere(code: &str) {
     let code = CString::new(code).expect("no NUL in the script");
     // The first run may open descriptors that stay open until the process ends.
@@ -102,6 +74,7 @@ fn fails_everywhere(code: &str) {
 /// The scripts are in one test, because the descriptors of the process are counted for each of them.
 #[test]
 fn no_failing_allocation_leaks_anything() {
+    let _turn = alone();
     for script in [SELECTOR, STREAM, WAITING, HTTP, TASK, COROUTINE, OTHERS] {
         fails_everywhere(script);
     }
