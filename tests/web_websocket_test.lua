@@ -280,27 +280,6 @@ t.test("a stop sends 1001 to each connection and ends within the grace", functio
   end)
 end)
 
-t.test("WebSocket connections count as connections of the server", function()
-  local app = web.new { connections = 2, grace = 1 }
-  app:ws("/", {}, kit.echo)
-  app:get("/hello", function() return "hello" end)
-  http.with(app, function(open)
-    local first = kit.shake(open())
-    local second = kit.shake(open())
-    local third = open()
-    third:send "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n"
-    local got
-    loop.fork(function() got = third:response("GET").body end)
-    loop.sleep(0.1)
-    t.is_nil(got)
-    first:send(kit.close_frame(1000))
-    t.eq(first:read_close(), 1000)
-    await(function() return got end)
-    t.eq(got, "hello")
-    second:close()
-  end)
-end)
-
 t.test("options and callbacks are checked when the route is added", function()
   local app = web.new()
   for pattern, opts in pairs {

@@ -45,7 +45,7 @@ test("the request has the fields of RFC 6455, and those of the options", functio
   for _, line in ipairs {
     "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Origin: http://o.example", "X-A: b",
     "Sec-WebSocket-Protocol: p, q",
-  } do t.ok(request:find("\r\n" .. line .. "\r\n", 1, true), line) end
+  } do t.ok((request .. "\r\n"):find("\r\n" .. line .. "\r\n", 1, true), line) end
   t.eq(#request:match "Key: (%S+)", 24)
   t.is_nil(request:find "Extensions")
 end)
