@@ -55,6 +55,12 @@ module: ## the shared object for a stock Lua: build/lio.so, for Lua 5.5 build/lu
 	@# Lua searches for the module `ltask.bootstrap` in a file that is named after the first part of the module's name.
 	new=$(MODULES)/ltask.so.$$$$; ln -sf lio.so $$new && mv -f $$new $(MODULES)/ltask.so
 
+# LuaRocks passes its C compiler, which `make` would export. Crates with C code would then be compiled again for each
+# compiler, although they find the same one by themselves.
+ifneq ($(filter rock,$(MAKECMDGOALS)),)
+unexport CC
+endif
+
 rock: module
 	@# For LuaRocks the file has the same path with every Lua version.
 	@mkdir -p build/rock

@@ -211,6 +211,7 @@ test("lio.net checks its arguments", {
   { "net.timeout", "c", "1", "1" }, { "net.peer", "c" }, { "net.sock", "c" },
   { "net.option", "c", "'sndbuf'", "65536" },
   { "net.wait_readable", "c", "1" }, { "net.wait_closed", "c", "1" }, { "net.transfer", "c", "5" },
+  { "net.start_tls", "c", "true", "{}" },
   { "net.on_transfer", "nil" }, { "net.wrap", "pair" }, { "net.wrap", "closed" },
   { "net.remote", "5" }, { "net.serve", "listener", "print", "{}" },
   { "net.udp", "'127.0.0.1'", "0" }, { "net.recvfrom", "udp" }, { "net.sendto", "udp", "'x'", "'127.0.0.1'", "9" },

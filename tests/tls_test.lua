@@ -1,7 +1,6 @@
 -- TLS of `lio.net`: options, handshakes of listeners and of outgoing connections, certificates, sessions. The calls on
 -- connected pairs are in net_over_tls_test.lua.
 
-local core = require "lio.tls.core"
 local crypto = require "lio.crypto"
 local loop = require "lio.loop"
 local net = require "lio.net"
@@ -9,6 +8,8 @@ local netkit = require "tests.kit.net"
 local t = require "tests.kit"
 local thread = require "lio.task"
 local tls = require "lio.tls"
+-- A stock interpreter finds the native module only once the library is loaded.
+local core = require "lio.tls.core"
 local tlskit = require "tests.kit.tls"
 
 local authority <const>, server <const>, client <const> = tlskit.authority, tlskit.server, tlskit.client
