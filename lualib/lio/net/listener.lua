@@ -67,7 +67,8 @@ end
 
 -- Accepts connections until a handshake is complete, and returns its connection; otherwise returns the same as
 -- `stream.accept`. After a number of connections, other tasks run.
-local function accept_tls(handshakes, selector, socket)
+local function accept_tls(listener)
+  local handshakes, selector, socket = listener.handshakes, listener.driver.selector, listener.socket
   for _ = 1, 16 do
     local c = handshakes:take()
     if c then return c end
@@ -76,8 +77,9 @@ local function accept_tls(handshakes, selector, socket)
     if not c then return c, message, code end
     handshakes:begin(c)
   end
-  handshakes.driver:sleep(0)
-  return accept_tls(handshakes, selector, socket)
+  listener.driver:sleep(0)
+  if listener.closed then return nil, "closed", "closed" end
+  return accept_tls(listener)
 end
 
 -- Accepts a connection, and waits for one if none is pending. If `backend` is given, the backend accepts instead of
@@ -92,7 +94,7 @@ local function accept_or_wait(listener, queue, backend)
     if backend then
       c, message, code = backend:accept()
     elseif handshakes then
-      c, message, code = accept_tls(handshakes, selector, socket)
+      c, message, code = accept_tls(listener)
     else
       c, message, code = accept_stream(selector, socket)
     end

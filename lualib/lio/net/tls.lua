@@ -4,7 +4,7 @@
 local defer = require "lio.defer"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
-local report = require "lio.net.report"
+local refresh <const> = require "lio.tls.refresh"
 local stream = require "lio.stream"
 local tls = require "lio.tls"
 local wait_queue = require "lio.net.wait_queue"
@@ -15,8 +15,6 @@ local is_closed <const>, try_handshake <const> = Connection.is_closed, Connectio
 
 -- The time limit of a handshake, in seconds.
 local TIMEOUT <const> = 10
--- A failure to read a listener's certificates again is logged at most once in this number of seconds.
-local MESSAGE_INTERVAL <const> = 60
 
 local M = {}
 
@@ -136,17 +134,9 @@ function Handshake:on_events()
   all.on_ready()
 end
 
--- Reads the listener's certificates again if their files have changed.
-local function reload_if_changed(all)
-  local reloaded, message = all.object:reload_if_changed()
-  if reloaded ~= nil or all.reported and now() - all.reported < MESSAGE_INTERVAL then return end
-  all.reported = now()
-  report("cannot read the certificates again: " .. message)
-end
-
 -- `handshakes:begin(c)`: begins the handshake of an accepted connection. If there are too many, ends the oldest.
 function Handshakes:begin(c)
-  reload_if_changed(self)
+  refresh(self.object)
   if not c:start_tls_now(self.object) then
     c:close_now()
     return

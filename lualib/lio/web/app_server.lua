@@ -17,12 +17,8 @@ local Response <const> = require("lio.web.response").Response
 local serve <const> = http.serve
 local setmetatable <const> = setmetatable
 
-local now <const> = require("lio").now
-
 -- The selector's bit for "readable".
 local READ <const> = 1
--- A failure to read the certificates again is logged at most once in this number of seconds.
-local MESSAGE_INTERVAL <const> = 60
 
 local M = {}
 
@@ -82,18 +78,9 @@ end
 
 -- The loop ---------------------------------------------------------------------------------------------
 
--- Reads the certificates again if their files have changed. A failure is logged at most once in MESSAGE_INTERVAL
--- seconds.
-local function reload_tls(self)
-  local reloaded, message = self.tls:reload_if_changed()
-  if reloaded ~= nil or self.reported and now() - self.reported < MESSAGE_INTERVAL then return end
-  self.reported = now()
-  require "lio.net.report"("cannot read the certificates again: " .. message)
-end
-
 -- Called when the loop is about to wait.
 function AppServer:before_wait()
-  if self.tls then reload_tls(self) end
+  if self.tls then self.refresh_tls(self.tls) end
   local id, before = next(self.unflushed)
   while id do
     self.unflushed[id] = nil
@@ -179,7 +166,7 @@ end
 -- `app_server:use_tls(tls)`: puts TLS on the connections that are accepted from now on. `tls` is a result of
 -- `tls.server`.
 function AppServer:use_tls(tls)
-  self.tls = tls
+  self.tls, self.refresh_tls = tls, require "lio.tls.refresh"
   local settings = require("lio.tls").settings_of(tls)
   self.server:set_tls(tls, settings.handshake_timeout, settings.max_handshakes)
 end
