@@ -22,11 +22,11 @@ local READ <const> = 1
 
 local M = {}
 
--- Fields: `app`, `driver`, `server` (the native server), `stopping`, `closed`, `socket` (the listening socket), `tls` (a
--- result of `tls.server`, or nil), `on_leave` (called when a connection has been removed), `awaits_leave` (whether a full
--- server waits for the end of a connection), `websockets` (a set) and `websocket_count`, `timer`, `idle_task` (the state
--- of a serving task that has ended, for reuse), `unflushed` (functions to call before the loop waits, by request id), and
--- `exchanges`, by request id.
+-- Fields: `app`, `driver`, `server` (the native server), `stopping`, `closed`, `socket` (the listening socket), `tls`
+-- (a result of `tls.server`, or nil), `on_leave` (called when a connection has been removed), `awaits_leave` (whether a
+-- full server waits for the end of a connection), `websockets` (a set), `guests` (the number of connections that are or
+-- become WebSocket connections), `timer`, `idle_task` (the state of a serving task that has ended, for reuse),
+-- `unflushed` (functions to call before the loop waits, by request id), and `exchanges`, by request id.
 local AppServer = {}
 AppServer.__index = AppServer
 
@@ -113,28 +113,30 @@ end
 
 -- Connections ------------------------------------------------------------------------------------------
 
-function AppServer:count() return self.server:count() + self.websocket_count end
+function AppServer:count() return self.server:count() + self.guests end
 
--- `app_server:add_websocket(ws)`: the server counts a WebSocket connection until `remove_websocket`, and closes it when it
--- stops.
-function AppServer:add_websocket(ws)
-  self.websockets[ws] = true
-  self.websocket_count = self.websocket_count + 1
-end
-
-function AppServer:remove_websocket(ws)
-  if not self.websockets[ws] then return end
-  self.websockets[ws] = nil
-  self.websocket_count = self.websocket_count - 1
-  if self.stopping or self.awaits_leave then
+-- `app_server:change_guests(change)`: changes the number of connections that the native server no longer serves, but
+-- which count as connections of this server.
+function AppServer:change_guests(change)
+  self.guests = self.guests + change
+  self.server:set_guests(self.guests)
+  if change < 0 and (self.stopping or self.awaits_leave) then
     self.awaits_leave = false
     self.on_leave()
   end
 end
 
-function AppServer:is_full()
-  return self.server:is_full() or self:count() >= self.app.settings.connections
+-- `app_server:add_websocket(ws)`: makes the server close a WebSocket connection when it stops. The caller has counted
+-- the connection as a guest.
+function AppServer:add_websocket(ws) self.websockets[ws] = true end
+
+-- `app_server:remove_websocket(ws)`: removes a WebSocket connection that has ended.
+function AppServer:remove_websocket(ws)
+  self.websockets[ws] = nil
+  self:change_guests(-1)
 end
+
+function AppServer:is_full() return self.server:is_full() end
 
 -- Makes the server call `on_leave` when the next connection has been removed.
 function AppServer:notify_leave()
@@ -150,7 +152,6 @@ end
 -- Accepts waiting peers. Returns true if it has accepted connections or the server is full. If no peer is waiting,
 -- returns false, and the selector reports the next peer. On failure, returns nil, message, code.
 function AppServer:accept()
-  if self:is_full() then return true end
   local more, message, code = self.server:accept()
   self:serve_soon()
   return more, message, code
@@ -196,6 +197,8 @@ function AppServer:stop()
   self.server:drain()
   if next(self.websockets) then
     require("lio.web.websocket").close_all(self.websockets, self.driver.scheduler.fork)
+    -- A stop without a grace period ends the connections at once, after these tasks have sent the close frames.
+    self.driver:sleep(0)
   end
   for _, exchange in pairs(self.exchanges) do
     -- A stream of events does not end by itself.
@@ -207,7 +210,7 @@ end
 -- Completes the stop: closes all connections. Tasks that are waiting on a connection get "closed".
 function AppServer:close()
   self.server:close()
-  for ws in pairs(self.websockets) do ws:abort() end
+  if next(self.websockets) then require("lio.web.websocket").end_all(self.websockets) end
   self.closed = true
   self:serve_soon()
   self:leave()
@@ -217,7 +220,7 @@ end
 function M.new(app, driver)
   local server = http.server(app.settings, app.routes, driver.selector)
   local self = setmetatable({
-    app = app, driver = driver, server = server, stopping = false, unflushed = {}, websockets = {}, websocket_count = 0,
+    app = app, driver = driver, server = server, stopping = false, unflushed = {}, websockets = {}, guests = 0,
   }, AppServer)
   server:set_callbacks {
     app_server = self,

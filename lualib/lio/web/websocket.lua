@@ -1,6 +1,7 @@
 -- `app:ws`: accepts WebSocket connections (RFC 6455 section 4.2). Called by webserver.lua. The connection belongs to the
 -- program after the handshake; an app server knows its WebSocket connections, so that a stop closes them.
 
+local callbacks = require "lio.web.websocket_callbacks"
 local connections = require "lio.websocket.connection"
 local core = require "lio.websocket.core"
 local handler_error = require "lio.web.handler_error"
@@ -9,6 +10,8 @@ local options = require "lio.options"
 local exchange_of <const> = require("lio.web.exchange").of_request
 
 local GOING_AWAY <const>, INTERNAL_ERROR <const> = 1001, 1011
+-- The reason for the end that the peers of a stopping server get.
+local STOPPING <const> = "the server stops"
 
 local is_false <const> = options.is_false
 
@@ -30,8 +33,6 @@ local OPTIONS <const> = {
   ping = options.either(options.seconds, options.rule("false", is_false.test)),
   timeout = options.seconds,
 }
-
-local CALLBACKS <const> = { open = true, message = true, close = true }
 
 -- The default options.
 local DEFAULTS <const> = {
@@ -90,10 +91,10 @@ local function refusal(req, opts)
   if req.version ~= "1.1" or not has_token(req:header "upgrade", "websocket")
     or not has_token(req:header "connection", "upgrade")
   then
-    return refuse(426, "this address accepts WebSocket connections only", { Upgrade = "websocket", Connection = "Upgrade" })
+    return refuse(426, "this address accepts WebSocket connections only", { Upgrade = "websocket" })
   end
   if req:header "sec-websocket-version" ~= "13" then
-    return refuse(426, "the version of WebSocket must be 13", { ["Sec-WebSocket-Version"] = "13" })
+    return refuse(426, "the version of WebSocket must be 13", { Upgrade = "websocket", ["Sec-WebSocket-Version"] = "13" })
   end
   if not is_allowed(req, opts.origins) then return refuse(403, "connections from this origin are not allowed") end
 end
@@ -115,61 +116,19 @@ end
 
 -- Serving ----------------------------------------------------------------------------------------------
 
--- Runs a function of the program. If it raises, logs the error and closes the connection with 1011.
-local function run(req, ws, f, ...)
-  local ok, err = xpcall(f, handler_error.catch, ...)
-  if ok then return true end
-  handler_error.log(req, err)
-  ws:close(INTERNAL_ERROR, "internal error")
-  return false
-end
-
--- The event handler of a connection with callbacks: a task runs only while there are messages.
-local Handler = {}
-Handler.__index = Handler
-
--- The function of the task: passes one message after another to the program.
-local function pass_messages(handler)
-  local ws <const>, message_of <const> = handler.ws, handler.callbacks.message
-  while not ws.ended do
-    local message, kind = ws.poll(ws.c)
-    if not message then break end
-    if message_of and not run(handler.req, ws, message_of, ws, message, kind) then break end
-  end
-  handler.is_busy = false
-end
-
-function Handler:on_events(events)
-  if events & ~2 ~= 0 and not self.is_busy then
-    self.is_busy = true
-    self.ws.driver.scheduler.start(pass_messages, self)
-  end
-  if events & 2 ~= 0 then self.ws.driver:dispatch(self.ws.c, 2) end
-end
-
-local function serve_callbacks(req, ws, callbacks)
-  local handler = setmetatable({ ws = ws, req = req, callbacks = callbacks, is_busy = true }, Handler)
-  ws.is_polled = true
-  local leave = ws.on_closed
-  function ws.on_closed()
-    leave(ws)
-    if callbacks.close then
-      ws.driver.scheduler.start(run, req, ws, callbacks.close, ws, ws.code, ws.reason)
-    end
-  end
-  if callbacks.open and not run(req, ws, callbacks.open, ws, req) then return end
-  if ws.ended then return end
-  ws.driver:set_event_handler(ws.c, handler)
-  pass_messages(handler)
-end
+-- Called once at the end of a connection.
+local function leave(ws) ws.app_server:remove_websocket(ws) end
 
 local function serve_function(req, ws, handler)
   local _ <close> = ws
-  run(req, ws, handler, ws, req)
+  local ok, err = xpcall(handler, handler_error.catch, ws, req)
+  if ok then return end
+  handler_error.log(req, err)
+  ws:close(INTERNAL_ERROR, "internal error")
 end
 
 -- Accepts the connection of a request. Returns nothing, or the response that refuses it.
-local function accept(req, opts, handler)
+local function accept(req, res, opts, handler)
   local status, body, headers = refusal(req, opts)
   if status then return status, body, headers end
   local head, protocol, deflate = respond(req, opts)
@@ -178,15 +137,20 @@ local function accept(req, opts, handler)
   local app_server <const>, driver <const> = exchange.app_server, exchange.driver
   if app_server.stopping then return refuse(503, "the server is stopping") end
   local c = req:take_over()
-  if not c:send(head) then return c:close() end
+  res.sent_code = 101
+  app_server:change_guests(1)
+  if not c:send(head) then
+    app_server:change_guests(-1)
+    return c:close()
+  end
   local ws = connections.new(driver, c, {
     role = "server", protocol = protocol, deflate = deflate, ping = opts.ping, timeout = opts.timeout,
     max_message = opts.max_message, max_frame = opts.max_frame or opts.max_message, max_ratio = opts.max_ratio,
     compress_from = opts.compress_from,
   })
+  ws.app_server, ws.on_closed = app_server, leave
   app_server:add_websocket(ws)
-  ws.on_closed = function() app_server:remove_websocket(ws) end
-  if type(handler) == "table" then serve_callbacks(req, ws, handler) else serve_function(req, ws, handler) end
+  if type(handler) == "table" then callbacks.serve(req, ws, handler) else serve_function(req, ws, handler) end
 end
 
 -- `handler(opts, handler)` returns the handler of a route that accepts WebSocket connections. Raises for invalid
@@ -197,21 +161,34 @@ function M.handler(opts, handler)
   for name, value in pairs(DEFAULTS) do all[name] = value end
   for name, value in pairs(opts) do all[name] = value end
   if type(handler) == "table" and not misuse.is_callable(handler) then
-    for name, f in pairs(handler) do
-      if not CALLBACKS[name] then options.unknown("app:ws", name, CALLBACKS, "callback") end
-      if not misuse.is_callable(f) then options.wrong("app:ws", name, "a function", f, "callback") end
-    end
+    callbacks.check(handler)
   else
     misuse.check_function("ws", 3, handler)
   end
-  return function(req) return accept(req, all, handler) end
+  return function(req, res) return accept(req, res, all, handler) end
 end
 
--- `close_all(websockets)`: tells the peers of the connections that the server stops. Used by web/app_server.lua.
-function M.close_all(websockets, start)
+-- Stopping ---------------------------------------------------------------------------------------------
+
+-- Returns the list of the connections in a set, which may then change.
+local function list_of(websockets)
   local list = {}
   for ws in pairs(websockets) do list[#list + 1] = ws end
-  for _, ws in ipairs(list) do start(ws.close, ws, GOING_AWAY, "the server stops") end
+  return list
+end
+
+-- `close_all(websockets, start)`: starts the closing handshake of each connection in a set, in a task. Used by
+-- web/app_server.lua, as is `end_all`.
+function M.close_all(websockets, start)
+  for _, ws in ipairs(list_of(websockets)) do start(ws.close, ws, GOING_AWAY, STOPPING) end
+end
+
+-- `end_all(websockets)`: ends each connection in a set at once, with a close frame unless one was sent.
+function M.end_all(websockets)
+  for _, ws in ipairs(list_of(websockets)) do
+    core.close(ws.c, GOING_AWAY, STOPPING)
+    ws:abort()
+  end
 end
 
 return M

@@ -78,16 +78,19 @@ local function head_of(url, request, opts)
   return table.concat(lines)
 end
 
--- Sends the request, and checks the response. Returns true, the subprotocol and the parameters of the compression; or
--- nil, message, code.
-local function shake_hands(c, url, opts, deadline)
+-- Returns the request in its native form, and its head.
+local function request_of(url, opts)
   local ok, request = pcall(core.request, opts.protocols or {}, opts.compress ~= false, opts.compress == "context")
   if not ok then misuse.raise("websocket.connect: option 'protocols': " .. misuse.without_position(request)) end
-  local head = head_of(url, request, opts)
+  return request, head_of(url, request, opts)
+end
+
+-- Sends the head of the request, and checks the response. Returns true, the subprotocol and the parameters of the
+-- compression; or nil, message, code.
+local function shake_hands(c, request, head, deadline)
   local left = math.max(deadline - now(), 0.001)
   c:timeout(left, left)
-  local message, _, code
-  ok, message, _, code = c:send(head)
+  local ok, message, _, code = c:send(head)
   if not ok then return nil, message, code end
   local response
   response, message, _, code = c:recv("until", "\r\n\r\n", MAX_HEAD)
@@ -105,8 +108,8 @@ end
 --   `max_message`, `max_frame`  bytes (1 MiB); `max_ratio`: of decompression (200)
 --   `compress`         true (default): offers compression; "context": with context takeover; false
 --   `compress_from`    messages with fewer bytes are not compressed (256)
---   `ping`, `timeout`  a peer that is silent for `ping` seconds (30; false: never) gets a ping, and `timeout` seconds (30)
---                      to answer
+--   `ping`, `timeout`  a peer that is silent for `ping` seconds (30; false: never) gets a ping, and `timeout` seconds
+--                      (30) to answer
 function M.connect(url, opts)
   misuse.check("connect", 1, url, "string")
   local all = {}
@@ -114,21 +117,24 @@ function M.connect(url, opts)
   for name, value in pairs(options.check("websocket.connect", 2, opts, OPTIONS)) do all[name] = value end
   local driver = drivers.of(default_net.instance)
   driver:check_loop "websocket.connect"
-  local parsed, message, code = parse(url)
+  local parsed, message = parse(url)
   if not parsed then misuse.raise("websocket.connect: url: " .. message) end
   local proxy = all.proxy
   if proxy then
     proxy, message = urls.parse(proxy)
     if not proxy then misuse.raise("websocket.connect: option 'proxy': " .. message) end
   end
-  local endpoint
-  endpoint, message, code = endpoints.of { url = parsed, proxy = proxy, socket = all.socket, tls = all.tls, tunnels = true }
+  local request, head = request_of(parsed, all)
+  local endpoint, code
+  endpoint, message, code = endpoints.of {
+    url = parsed, proxy = proxy, socket = all.socket, tls = all.tls, tunnels = true,
+  }
   if not endpoint then return nil, message, code end
   local deadline = now() + all.connect_timeout
   local c
   c, message, code = endpoint:connect(driver, driver.net, all.connect_timeout)
   if not c then return nil, message, code end
-  local ok, protocol, deflate = shake_hands(c, parsed, all, deadline)
+  local ok, protocol, deflate = shake_hands(c, request, head, deadline)
   if not ok then
     c:close()
     return nil, protocol, deflate

@@ -1,9 +1,9 @@
 -- A WebSocket connection: messages, pings, the closing handshake. Created by web/websocket.lua and
--- websocket/connect.lua. The frames are native (`lio.websocket.core`, src/modules/websocket/), on top of a connection of
--- `lio.net`.
+-- websocket/connect.lua. The frames are native (`lio.websocket.core`, src/modules/websocket/), on top of a connection
+-- of `lio.net`.
 --
--- Invariant: the native code calls `on_end` once, when no further message can arrive; the connection is then closed, and
--- all waits on it end.
+-- Invariant: the native code calls `on_end` once, when no further message can arrive; the connection is then closed,
+-- and all waits on it end.
 
 local core = require "lio.websocket.core"
 local misuse = require "lio.misuse"
@@ -23,10 +23,12 @@ local LIMIT <const> = 1024 * 1024
 
 local M = {}
 
--- Fields: `c` (the connection of lio.net), `driver`, `protocol` (the subprotocol, or nil), `is_compressed`, `topics` (the
--- topics to which it belongs, or nil), `on_closed` (called once at the end, or nil), `timer`, `ping` and `timeout`
--- (seconds, or false), `awaits_pong`, `queued_at_ping` (bytes), `ended`, `closer` (the token of a task in `close`), `code` and `reason` (of the
--- end, once it is known).
+-- Fields: `c` (the connection of lio.net), `driver`, `protocol` (the subprotocol, or nil), `is_compressed`, `topics`
+-- (the topics to which it belongs, or nil), `on_closed` (called once at the end, or nil), `timer`, `ping_after` and
+-- `timeout` (seconds, or false), `awaits_pong`, `queued_at_ping` (bytes), `is_closing` (whether `close` was called, or
+-- the connection has ended), `ended`, `closer` (the token of a task in `close`), `code` and `reason` (of the end, once
+-- it is known). For web/websocket.lua: `app_server`, and `served` (the callbacks, while they receive; see
+-- web/websocket_callbacks.lua).
 local WebSocket = {}
 WebSocket.__index = WebSocket
 WebSocket.__name = "lio.websocket"
@@ -44,7 +46,7 @@ local receivers = setmetatable({}, { __mode = "k" })
 -- Called when no further message can arrive. Closes the connection, and wakes the tasks that wait.
 local function finish(ws, code, reason)
   if ws.ended then return end
-  ws.ended, ws.code, ws.reason = true, code, reason
+  ws.ended, ws.is_closing, ws.code, ws.reason = true, true, code, reason
   all[ws.c] = nil
   local driver <const> = ws.driver
   if ws.timer then driver.timers:free(ws.timer) end
@@ -93,20 +95,28 @@ end
 -- The function that receives without waiting: returns a message and its kind; false if none has arrived; nil at the end.
 local poll = core.poller(on_end, on_queued)
 
+-- The function that calls `callback(ws, message, kind)` for each message that has arrived on `c`.
+M.pass = core.passer(on_end, on_queued)
+
 local function check(ws, call)
   if getmetatable(ws) ~= WebSocket then misuse.no_colon("ws", call) end
 end
 
--- `for message, kind in ws:messages() do`: iterates over the messages until the connection ends; `kind` is "text" or
--- "binary". Afterwards `ws.code` and `ws.reason` say how the connection has ended. Only one task may receive.
-function WebSocket:messages()
-  check(self, "messages")
-  return self.receive_from, self.c
+-- Returns whether the messages are passed to callbacks.
+local function receives_for_callbacks(ws)
+  local served <const> = ws.served
+  return served ~= nil and served.is_receiving and not ws.is_closing
 end
 
--- Returns whether a task receives on the connection, or the event handler of callbacks does.
+-- Raises if the messages are passed to callbacks.
+local function check_receiver(ws, call)
+  check(ws, call)
+  if receives_for_callbacks(ws) then misuse.raise(call .. ": the callbacks of this connection receive its messages") end
+end
+
+-- Returns whether a task receives on the connection, or callbacks do.
 local function has_receiver(ws)
-  return ws.is_polled or stream.has_native_reader(ws.c) or ws.driver.read_queue.holders[ws.c] ~= nil
+  return receives_for_callbacks(ws) or stream.has_native_reader(ws.c) or ws.driver.read_queue.holders[ws.c] ~= nil
 end
 
 -- Returns the next message and its kind; nil at the end; or nil, "timeout" if none has arrived until `deadline`.
@@ -121,10 +131,17 @@ local function receive_until(ws, deadline)
   end
 end
 
+-- `for message, kind in ws:messages() do`: iterates over the messages until the connection ends; `kind` is "text" or
+-- "binary". Afterwards `ws.code` and `ws.reason` say how the connection has ended. Only one task may receive.
+function WebSocket:messages()
+  check_receiver(self, "messages")
+  return self.receive_from, self.c
+end
+
 -- `ws:receive([seconds])` returns the next message and its kind, "text" or "binary"; nil, "closed", "closed" if the
 -- connection has ended; nil, "timeout", "timeout" if none has arrived within `seconds`.
 function WebSocket:receive(seconds)
-  check(self, "receive")
+  check_receiver(self, "receive")
   misuse.check_optional_seconds("receive", 1, seconds)
   if self.ended then return nil, "closed", "closed" end
   local message, kind
@@ -138,7 +155,6 @@ function WebSocket:receive(seconds)
   if message then return message, kind end
   return nil, "closed", "closed"
 end
-
 
 -- Sending ----------------------------------------------------------------------------------------------
 
@@ -211,7 +227,7 @@ end
 
 -- Closing ----------------------------------------------------------------------------------------------
 
--- Skips messages until the peer has closed its side, at most CLOSE_TIME seconds.
+-- Skips messages until the peer has closed its side, at most CLOSE_TIME seconds. Then ends the connection.
 local function await_close(ws)
   local driver <const> = ws.driver
   if has_receiver(ws) then
@@ -225,12 +241,14 @@ local function await_close(ws)
       local message, problem = receive_until(ws, deadline)
     until not message or problem == "timeout"
   end
+  finish(ws, ABNORMAL, "the peer has not answered the close frame")
 end
 
 -- `ws:close([code [, reason]])`: ends the connection: sends a close frame, and waits at most 5 seconds for the peer's.
 -- Messages that arrive meanwhile are discarded, unless another task receives them. `code` is 1000 (default) or another
 -- code that RFC 6455 section 7.4 lets an endpoint send; `reason` is a text of at most 123 bytes. Returns true.
--- Idempotent. Outside of a task, does not wait.
+-- Idempotent. Outside of a task, does not wait: a new task does. Afterwards `ws.code` and `ws.reason` are those of the
+-- peer's close frame (RFC 6455 section 7.1.5), or 1006 if none has arrived.
 function WebSocket:close(code, reason)
   check(self, "close")
   if self.ended then return true end
@@ -241,10 +259,18 @@ function WebSocket:close(code, reason)
     finish(self, ABNORMAL, message)
     return true
   end
-  self.driver:flush_later(self.c)
-  if not coroutine.isyieldable() or self.closer then return true end
-  await_close(self)
-  finish(self, code, reason or "")
+  local driver <const>, is_first <const> = self.driver, not self.is_closing
+  self.is_closing = true
+  driver:flush_later(self.c)
+  if self.served and is_first then
+    -- From now on, the messages are not for the callbacks.
+    driver:set_event_handler(self.c, nil)
+  end
+  if coroutine.isyieldable() then
+    if not self.closer then await_close(self) end
+  elseif is_first then
+    driver.scheduler.fork(await_close, self)
+  end
   return true
 end
 
@@ -309,11 +335,11 @@ function M.new(driver, c, settings)
     c = c,
     driver = driver,
     receive_from = receiver_of(driver),
-    poll = poll,
     protocol = settings.protocol,
     is_compressed = settings.deflate ~= nil,
     ping_after = settings.ping,
     timeout = settings.timeout,
+    is_closing = false,
     ended = false,
   }, WebSocket)
   all[c] = ws

@@ -32,6 +32,8 @@ pub(crate) enum Role {
     /// Never copied to the response: the server controls keep-alive. The value `close` closes the connection after the
     /// response.
     Connection,
+    /// Copied, and named in the response's Connection (RFC 9110 section 7.8).
+    Upgrade,
     /// Used only if the server does not know the length of the body.
     ContentLength,
     /// Set by the server alone.
@@ -44,6 +46,7 @@ impl Role {
     pub(crate) fn of(name: &[u8]) -> Role {
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"date") => Role::Date,
+            7 if name.eq_ignore_ascii_case(b"upgrade") => Role::Upgrade,
             10 if name.eq_ignore_ascii_case(b"connection") => Role::Connection,
             12 if name.eq_ignore_ascii_case(b"content-type") => Role::ContentType,
             14 if name.eq_ignore_ascii_case(b"content-length") => Role::ContentLength,
@@ -60,6 +63,8 @@ pub(crate) struct HandlerFields {
     pub(crate) date: bool,
     /// Whether the connection closes after this response.
     pub(crate) close: bool,
+    /// Whether the response lists protocols in Upgrade.
+    pub(crate) upgrade: bool,
     /// The Content-Length, if it is a number in the range of Lua integers.
     pub(crate) length: Option<u64>,
 }
@@ -72,6 +77,7 @@ impl HandlerFields {
             Role::Plain => {}
             Role::ContentType => self.content_type = true,
             Role::Date => self.date = true,
+            Role::Upgrade => self.upgrade = true,
             Role::Connection => {
                 self.close |= value.eq_ignore_ascii_case(b"close");
                 return false;
@@ -146,7 +152,10 @@ impl ResponseHead<'_> {
         if !self.fields.date {
             date(out, self.date);
         }
-        connection(out, self.persists);
+        match self.fields.upgrade {
+            true => upgrade_and(out, self.persists),
+            false => connection(out, self.persists),
+        }
         end_head(out);
     }
 }
@@ -221,6 +230,15 @@ pub(crate) fn connection(out: &mut Vec<u8>, persists: Persistence) {
         (true, 10) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
         (true, _) => (),
     }
+}
+
+/// Like [`connection`], for a response with the field Upgrade, which Connection must name (RFC 9110 section 7.8).
+fn upgrade_and(out: &mut Vec<u8>, persists: Persistence) {
+    out.extend_from_slice(match (persists.keep_alive, persists.version) {
+        (false, _) => b"Connection: upgrade, close\r\n".as_slice(),
+        (true, 10) => b"Connection: upgrade, keep-alive\r\n",
+        (true, _) => b"Connection: upgrade\r\n",
+    });
 }
 
 /// Appends the blank line.

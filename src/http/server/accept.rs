@@ -8,7 +8,13 @@ use super::{ConnectionId, Server, Transport};
 impl<T: Transport> Server<T> {
     /// Whether the maximum number of connections is reached.
     pub(crate) fn is_full(&self) -> bool {
-        self.connections.len() >= self.settings.connections.min(MAX_CONNECTIONS)
+        self.connections.len() + self.guests >= self.settings.connections.min(MAX_CONNECTIONS)
+    }
+
+    /// Sets the number of connections that the server no longer serves, but which count for [`Server::is_full`]: those
+    /// that have become WebSocket connections.
+    pub(crate) fn set_guests(&mut self, count: usize) {
+        self.guests = count;
     }
 
     /// Adds a connection, even if the server is full; the next call of [`Server::next`] reads from it. If the server

@@ -109,6 +109,8 @@ pub(crate) struct Server<T: Transport> {
     phase: Phase,
     /// Whether the driver waits for a connection to close.
     close_awaited: bool,
+    /// See [`Server::set_guests`].
+    guests: usize,
     /// The connections that have begun a handshake, the oldest first; some handshakes may have ended.
     handshakes: VecDeque<ConnectionId>,
 }
@@ -157,6 +159,7 @@ impl<T: Transport> Server<T> {
             proxy_policy: None,
             phase: Phase::Serving,
             close_awaited: false,
+            guests: 0,
             handshakes: VecDeque::new(),
         }
     }

@@ -35,7 +35,8 @@ impl Object for ServerObject {
     const METHODS: FunctionTable = functions! {
         listen, accept, admit, connect: memory::CONNECT, take_events, flush, expire, work_count: WORK_COUNT,
         set_callbacks: callbacks::SET_CALLBACKS, dispatcher: serve::DISPATCHER, count: COUNT, is_full: IS_FULL,
-        proxies::expect_proxy_header, set_tls, notify_next_close: NOTIFY_NEXT_CLOSE, close_some_idle, stop: STOP, drain: DRAIN, close: CLOSE,
+        set_guests, proxies::expect_proxy_header, set_tls, notify_next_close: NOTIFY_NEXT_CLOSE, close_some_idle, stop: STOP,
+        drain: DRAIN, close: CLOSE,
     };
 }
 
@@ -263,6 +264,13 @@ const COUNT: Function = Function::method(|object: &ServerObject| object.machine.
 
 /// `S:is_full()`: returns whether the limit of connections has been reached.
 const IS_FULL: Function = Function::method(|object: &ServerObject| object.machine.server.borrow().is_full());
+
+/// `S:set_guests(count)`: sets the number of connections that the server no longer serves, but which count for its limit.
+fn set_guests(call: &mut Call<'_>) -> Result<(), Fault> {
+    let count = call.integer_in(2, 0..=i64::MAX, "count")? as usize;
+    machine(call)?.server.borrow_mut().set_guests(count);
+    Ok(())
+}
 
 /// `S:notify_next_close()`: requests a notification when the next connection closes.
 const NOTIFY_NEXT_CLOSE: Function =

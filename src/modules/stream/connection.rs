@@ -22,6 +22,12 @@ impl Connection {
         self.websocket = Some(Box::new(websocket));
     }
 
+    /// Whether a close frame was sent, or the connection is closed.
+    #[inline]
+    pub(crate) fn has_sent_close(&self) -> bool {
+        self.stream.is_closed() || self.websocket.as_ref().is_none_or(|websocket| websocket.has_sent_close())
+    }
+
     /// Returns the stream and the state of WebSocket, if there is one.
     #[inline]
     pub(crate) fn parts(&mut self) -> (&mut Stream, Option<&mut WebSocket>) {

@@ -5,11 +5,13 @@
 //! | [`state`] | the state of one connection |
 //! | `agreed` | the parameters of the compression |
 //! | `handshake` | the opening handshake of both sides |
+//! | `pass` | passing messages to callbacks |
 //! | `receive` | receiving messages, with and without waiting |
 //! | `send` | sending messages and control frames; one message to many connections |
 
 mod agreed;
 mod handshake;
+mod pass;
 mod receive;
 mod send;
 pub(crate) mod state;
@@ -41,7 +43,7 @@ fn start(call: &mut Call<'_>) -> Result<(), Fault> {
 }
 
 const FUNCTIONS: FunctionTable = functions! {
-    start, receive::receiver, receive::poller, send::send, send::ping, close = send::send_close, send::take_life,
+    start, receive::receiver, receive::poller, pass::passer, send::send, send::ping, close = send::send_close, send::take_life,
     send::broadcast, handshake::respond, handshake::request,
 };
 

@@ -20,8 +20,8 @@ use crate::task::{Reason, Tasks, Token, WaitError};
 use std::borrow::Cow;
 
 // The upvalues of `receive` and `poll`. Upvalue 1: the tasks object, or false.
-const ON_END: i32 = upvalue(2);
-const ON_QUEUED: i32 = upvalue(3);
+pub(super) const ON_END: i32 = upvalue(2);
+pub(super) const ON_QUEUED: i32 = upvalue(3);
 
 results! {
     /// The result of a `receive`.
@@ -37,7 +37,7 @@ results! {
     }
 }
 
-type Callbacks = (Argument, Argument, Argument);
+pub(super) type Callbacks = (Argument, Argument, Argument);
 
 /// `core.receiver(on_end, on_queued)`: returns the function `receive(c)`, which waits for a message. It returns the
 /// message and its kind, or nil when the connection has ended. `on_end(c, code, reason)` is called when the connection
@@ -80,8 +80,8 @@ enum Waiting {
     Refused,
 }
 
-/// What the bytes of the peer contain.
-enum Step {
+/// The meaning of the bytes that the peer has sent.
+pub(super) enum Step {
     /// A message, the next `length` bytes of the buffer.
     Lent {
         length: usize,
@@ -97,7 +97,7 @@ enum Step {
 }
 
 /// Decodes frames until there is a message, or until the connection ends or has no bytes.
-fn advance(connection: &mut Connection) -> Step {
+pub(super) fn advance(connection: &mut Connection) -> Step {
     let (stream, websocket) = connection.parts();
     let Some(websocket) = websocket else { return ended("the connection is closed") };
     if stream.has_lent_bytes() {
@@ -166,7 +166,7 @@ enum Found {
     Refused(Refusal),
 }
 
-fn name(kind: Kind) -> &'static str {
+pub(super) fn name(kind: Kind) -> &'static str {
     match kind {
         Kind::Text => "text",
         Kind::Binary => "binary",

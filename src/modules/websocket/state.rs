@@ -76,6 +76,11 @@ impl WebSocket {
         }
     }
 
+    /// Whether a close frame was sent.
+    pub(crate) fn has_sent_close(&self) -> bool {
+        self.close_sent
+    }
+
     /// Returns the masking key of the next frame; `None` for a server.
     pub(super) fn key(&self) -> io::Result<Option<Key>> {
         match self.role {

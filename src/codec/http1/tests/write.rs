@@ -163,6 +163,21 @@ fn fields_that_a_handler_leaves_out_are_added() {
 }
 
 #[test]
+fn a_response_with_upgrade_names_it_in_connection() {
+    for (keep_alive, version, value) in
+        [(true, 11, "upgrade"), (true, 10, "upgrade, keep-alive"), (false, 11, "upgrade, close")]
+    {
+        let text = written(|out| {
+            let (lines, date) = (&b"Upgrade: websocket\r\n"[..], b"Sun, 06 Nov 1994 08:49:37 GMT");
+            let fields = HandlerFields { upgrade: true, date: true, ..HandlerFields::default() };
+            let (media_type, persists) = (None, persists(keep_alive, version));
+            ResponseHead { status: 426, lines, fields, media_type, framing: Framing::None, persists, date }.write(out);
+        });
+        assert_eq!(text, format!("HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket\r\nConnection: {value}\r\n\r\n"));
+    }
+}
+
+#[test]
 fn fields_about_the_message_itself_are_recorded() {
     let mut fields = HandlerFields::default();
     for (name, value, sent) in [
@@ -170,13 +185,14 @@ fn fields_about_the_message_itself_are_recorded() {
         ("date", "now", true),
         ("CONTENT-TYPE", "x/y", true),
         ("Connection", "Upgrade", false),
+        ("Upgrade", "websocket", true),
         ("Content-Length", "12", false),
         ("Transfer-Encoding", "chunked", false),
     ] {
         let role = Role::of(name.as_bytes());
         assert_eq!(fields.record(role, value.as_bytes()), sent, "{name}");
     }
-    assert!(fields.content_type && fields.date && !fields.close);
+    assert!(fields.content_type && fields.date && fields.upgrade && !fields.close);
     assert_eq!(fields.length, Some(12));
     assert!(!fields.record(Role::Connection, b"Close"));
     fields.record(Role::ContentLength, b"18446744073709551615");

@@ -186,6 +186,18 @@ fn a_server_is_full_until_a_connection_closes() {
 }
 
 #[test]
+fn guests_count_for_the_limit_of_connections() {
+    let mut pair = Pair::with(Settings { connections: 3, ..Settings::default() });
+    pair.connect();
+    pair.server.set_guests(1);
+    assert!(!pair.server.is_full());
+    pair.server.set_guests(2);
+    assert!(pair.server.is_full());
+    pair.server.set_guests(0);
+    assert!(!pair.server.is_full());
+}
+
+#[test]
 fn idle_connections_are_closed_to_make_room() {
     let mut pair = Pair::new();
     let (fresh, served, busy) = (pair.connect(), pair.connect(), pair.connect());
