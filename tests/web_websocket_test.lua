@@ -38,14 +38,15 @@ t.test("the response to a handshake has the fields of RFC 6455 and no others", f
     local _, head = answer(open, { "Upgrade: WebSocket", "Connection: keep-alive, UPGRADE" })
     t.eq({ head.status, head.reason }, { 101, "Switching Protocols" })
     t.eq(head.fields, {
-      { "Upgrade", "websocket" }, { "Connection", "Upgrade" }, { "Sec-WebSocket-Accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" },
+      { "Upgrade", "websocket" }, { "Connection", "Upgrade" },
+      { "Sec-WebSocket-Accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" },
     })
     _, head = answer(open, { "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits" })
     t.ok(head.headers["sec-websocket-extensions"]:find "^permessage%-deflate")
   end)
 end, { leaks = true })
 
-t.test("requests that are no handshake get 426, with the fields that say what is accepted", function()
+t.test("requests other than handshakes get 426, with the fields that say what is accepted", function()
   http.with(app_with {}, function(open)
     local text = "this address accepts WebSocket connections only\n"
     for _, fields in ipairs {
@@ -53,7 +54,7 @@ t.test("requests that are no handshake get 426, with the fields that say what is
     } do
       local status, body, head = answer(open, fields)
       t.eq({ status, body }, { 426, text })
-      t.eq(head.headers.upgrade, "websocket")
+      t.eq({ head.headers.upgrade, head.headers.connection }, { "websocket", "upgrade" })
     end
     for _, version in ipairs { "", " 12", " 8", " 130", " 13, 8" } do
       local status, body, head = answer(open, { "Sec-WebSocket-Version:" .. version })
@@ -277,6 +278,153 @@ t.test("a stop sends 1001 to each connection and ends within the grace", functio
     await(function() return stopped end)
     t.ok(stopped < 5, stopped)
     await(function() return #codes == 3 end)
+  end)
+end)
+
+t.test("callbacks: ws:close in a message ends with the peer's code; later messages are skipped", function()
+  local ends, seen = {}, {}
+  local app = web.new { grace = 1 }
+  app:ws("/", {}, {
+    message = function(ws, message)
+      seen[#seen + 1] = message
+      for _, call in ipairs { "receive", "messages" } do
+        t.raises(call .. ": the callbacks of this connection receive its messages", ws[call], ws)
+      end
+      ws:close(4001, "enough")
+      ends[#ends + 1] = ("after close: %d %s"):format(ws.code, ws.reason)
+    end,
+    close = function(_, code, reason) ends[#ends + 1] = ("close: %d %s"):format(code, reason) end,
+  })
+  kit.with(app, function(open)
+    local raw = open()
+    raw:send(kit.frame(kit.TEXT, "1"), kit.frame(kit.TEXT, "2"))
+    t.eq({ raw:read() }, { kit.CLOSE, string.pack(">I2", 4001) .. "enough", 0x88 })
+    raw:send(kit.frame(kit.TEXT, "3"), kit.close_frame(4002, "yours"))
+    t.is_nil(raw:read())
+    await(function() return #ends == 2 end)
+    t.eq(seen, { "1" })
+    table.sort(ends)
+    t.eq(ends, { "after close: 4002 yours", "close: 4002 yours" })
+  end)
+end)
+
+t.test("callbacks: a callback that waits does not hold up other connections, or messages in other callbacks", function()
+  local log, token = {}, {}
+  local app = web.new { grace = 1 }
+  app:ws("/", {}, {
+    open = function(ws) if #log == 0 then log[1] = "open" end ws:send "ready" end,
+    message = function(ws, message)
+      if message == "wait" then loop.wait(token) end
+      log[#log + 1] = message
+      ws:send(message)
+    end,
+  })
+  kit.with(app, function(open)
+    local first, second = open(), open()
+    for _, raw in ipairs { first, second } do t.eq({ raw:read() }, { kit.TEXT, "ready", 0x81 }) end
+    first:send(kit.frame(kit.TEXT, "wait"), kit.frame(kit.TEXT, "behind"))
+    for number = 1, 3 do
+      second:send(kit.frame(kit.TEXT, tostring(number)))
+      t.eq({ second:read() }, { kit.TEXT, tostring(number), 0x81 })
+    end
+    loop.wakeup(token)
+    t.eq({ first:read() }, { kit.TEXT, "wait", 0x81 })
+    t.eq({ first:read() }, { kit.TEXT, "behind", 0x81 })
+    t.eq(log, { "open", "1", "2", "3", "wait", "behind" })
+  end)
+end)
+
+t.test("callbacks: a task that is killed in a callback ends its connection alone", function()
+  local task, codes = nil, {}
+  local app = web.new { grace = 1 }
+  app:ws("/", {}, {
+    message = function(ws, message)
+      if message == "wait" then
+        task = coroutine.running()
+        loop.sleep(60)
+      end
+      ws:send(message)
+    end,
+    close = function(_, code) codes[#codes + 1] = code end,
+  })
+  kit.with(app, function(open)
+    local first, second = open(), open()
+    first:send(kit.frame(kit.TEXT, "wait"))
+    await(function() return task end)
+    loop.kill(task)
+    t.is_nil(first:read())
+    await(function() return codes[1] end)
+    second:send(kit.frame(kit.TEXT, "x"))
+    t.eq({ second:read() }, { kit.TEXT, "x", 0x81 })
+    t.eq(codes, { 1006 })
+  end)
+end)
+
+t.test("WebSocket connections count for the limit of connections", function()
+  local app = app_with {}
+  app.settings.connections = 2
+  app:get("/hello", function() return "hello" end)
+  http.with(app, function(open, server)
+    local first = kit.shake(open())
+    local second = kit.shake(open())
+    local third = open()
+    third:send "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n"
+    local got
+    loop.fork(function() got = third:response("GET").body end)
+    -- A message takes some rounds of the server's loop, in which it would accept.
+    for _ = 1, 5 do
+      second:send(kit.frame(kit.TEXT, "x"))
+      t.eq({ second:read() }, { kit.TEXT, "x", 0x81 })
+    end
+    t.is_nil(got)
+    t.eq(server.count, 2)
+    first:send(kit.close_frame(1000))
+    t.eq(first:read_close(), 1000)
+    await(function() return got end)
+    t.eq(got, "hello")
+    second:close()
+    third:close()
+    await(function() return server.count == 0 end)
+  end)
+end)
+
+t.test("a stop without a grace period sends 1001, and ends each connection at once", function()
+  local codes = {}
+  local app = web.new()
+  app:ws("/f", {}, function(ws)
+    for _ in ws:messages() do end
+    codes[#codes + 1] = ws.code
+  end)
+  app:ws("/c", {}, { close = function(_, code) codes[#codes + 1] = code end })
+  kit.with(app, function(open, _, server)
+    local raws = { (open({}, "/f")), (open({}, "/c")) }
+    server:stop()
+    for _, raw in ipairs(raws) do
+      t.eq({ raw:read() }, { kit.CLOSE, "\x03\xe9the server stops", 0x88 })
+      t.is_nil(raw:read())
+    end
+    await(function() return #codes == 2 end)
+    t.eq(codes, { 1006, 1006 })
+  end)
+end)
+
+t.test("web.log reports the status 101", function()
+  local lines = {}
+  local app = web.new { grace = 1 }
+  app:use(web.log { file = function(text) lines[#lines + 1] = text end })
+  app:ws("/f", {}, kit.echo)
+  app:ws("/c", {}, {})
+  kit.with(app, function(open)
+    for _, path in ipairs { "/f", "/c" } do
+      local raw = open({}, path)
+      raw:send(kit.close_frame(1000))
+      t.eq(raw:read_close(), 1000)
+    end
+    await(function() return select(2, table.concat(lines):gsub("\n", "")) == 2 end)
+    local text = table.concat(lines)
+    for _, path in ipairs { "/f", "/c" } do
+      t.ok(text:find('"GET ' .. path .. ' HTTP/1.1" 101 ', 1, true), text)
+    end
   end)
 end)
 

@@ -195,6 +195,41 @@ t.test("ws:close sends the code and the reason, and waits for the peer's close f
   end)
 end)
 
+t.test("the code after ws:close is that of the peer's close frame", function()
+  local codes = {}
+  kit.serve({}, function(ws)
+    ws:close(4001, "mine")
+    codes[#codes + 1] = ("%d %s"):format(ws.code, ws.reason)
+  end, function(open)
+    local raw = open()
+    t.eq({ raw:read() }, { CLOSE, string.pack(">I2", 4001) .. "mine", 0x88 })
+    raw:send(close_frame(4002, "yours"))
+    t.is_nil(raw:read())
+    raw = open()
+    t.eq({ raw:read() }, { CLOSE, string.pack(">I2", 4001) .. "mine", 0x88 })
+    raw:close()
+    await(function() return #codes == 2 end)
+    t.eq(codes, { "4002 yours", "1006 the peer has closed the connection without a close frame" })
+  end)
+end)
+
+t.test("ws:close where a call cannot wait returns at once, and a new task waits for the peer", function()
+  local code
+  kit.serve({}, function(ws)
+    ("x"):gsub("x", function() t.eq(ws:close(4001), true) end)
+    t.is_nil(ws.code)
+    await(function() return ws.code end)
+    code = ws.code
+  end, function(open)
+    local raw = open()
+    t.eq(raw:read(), CLOSE)
+    raw:send(close_frame(4002))
+    t.is_nil(raw:read())
+    await(function() return code end)
+    t.eq(code, 4002)
+  end)
+end)
+
 t.test("invalid codes and reasons of ws:close raise, and the connection stays open", function()
   kit.serve({}, function(ws)
     for _, code in ipairs { 999, 1004, 1005, 1006, 1015, 2999, 5000, 70000, -1 } do
