@@ -50,7 +50,8 @@ t.test("requests other than handshakes get 426, with the fields that say what is
   http.with(app_with {}, function(open)
     local text = "this address accepts WebSocket connections only\n"
     for _, fields in ipairs {
-      { "Upgrade:" }, { "Upgrade: h2c" }, { "Connection:" }, { "Connection: keep-alive" }, { "Upgrade:", "Connection:" },
+      { "Upgrade:" }, { "Upgrade: h2c" }, { "Connection:" }, { "Connection: keep-alive" },
+      { "Upgrade:", "Connection:" },
     } do
       local status, body, head = answer(open, fields)
       t.eq({ status, body }, { 426, text })
@@ -70,9 +71,9 @@ t.test("malformed keys, subprotocols and extensions get 400", function()
       t.eq({ (select(2, answer(open, { "Sec-WebSocket-Key:" .. key }))) },
         { "Sec-WebSocket-Key must be 16 bytes in base64\n" })
     end
-    t.eq({ answer(open, { "Sec-WebSocket-Protocol: a b" }), (select(2, answer(open, { "Sec-WebSocket-Protocol: a b" }))) },
-      { 400, "Sec-WebSocket-Protocol must be a list of tokens\n" })
-    local status, body = answer(open, { "Sec-WebSocket-Extensions: permessage-deflate; =" })
+    local status, body = answer(open, { "Sec-WebSocket-Protocol: a b" })
+    t.eq({ status, body }, { 400, "Sec-WebSocket-Protocol must be a list of tokens\n" })
+    status, body = answer(open, { "Sec-WebSocket-Extensions: permessage-deflate; =" })
     t.eq({ status, body }, { 400, "Sec-WebSocket-Extensions is malformed\n" })
   end)
 end)

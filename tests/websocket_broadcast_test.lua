@@ -115,7 +115,7 @@ t.test("a slow connection misses messages above the limit, the others get all; w
       local topic = websocket.topic { limit = 100000, slow = slow, kind = "binary" }
       topic:add(list[1])
       topic:add(list[2])
-      local sent, missed, count, late = 0, nil, nil, nil
+      local sent, missed, count, late = 0
       repeat
         sent = sent + 1
         count, late = topic:send(string.pack(">I4", sent) .. ("x"):rep(16384))

@@ -144,7 +144,7 @@ t.test("a task that only sends is not ended by the time limit for pongs, which i
   end)
 end)
 
-t.test("a peer that accepts no bytes is ended by the time limit, also if the task only sends", function()
+t.test("a peer that accepts no bytes is ended by the time limit, even if the task only sends", function()
   local result
   kit.serve({ ping = 0.05, timeout = 0.1, compress = false }, function(ws)
     result = table.pack(ws:send(("x"):rep(16 << 20), "binary"))
@@ -462,7 +462,9 @@ t.test("each limit and each rule ends the connection with its code and its reaso
       { 1009, "frame exceeds the limit", string.char(0x82, 0xFE, 1, 245, 0, 0, 0, 0) },
       { 1009, "message exceeds the limit", frame(BINARY, ("x"):rep(500), part)
         .. frame(CONTINUATION, ("x"):rep(500), part) .. frame(CONTINUATION, "x"):sub(1, 6) },
-      { 1008, "message with too many empty fragments", frame(TEXT, "", part) .. frame(CONTINUATION, "", part):rep(128) },
+      {
+        1008, "message with too many empty fragments", frame(TEXT, "", part) .. frame(CONTINUATION, "", part):rep(128),
+      },
       { 1007, "text that is not UTF-8", frame(TEXT, "abc\xff", part) },
       { 1007, "text that is not UTF-8", frame(TEXT, "abc\xe2\x82") },
       { 1007, "text that is not UTF-8", frame(TEXT, ("\xf4\x90"):rep(50)):sub(1, 8) },

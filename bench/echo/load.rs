@@ -17,7 +17,7 @@ const READ_SIZE: usize = 256 * 1024;
 pub(crate) struct Load {
     pub(crate) address: SocketAddr,
     pub(crate) connections: usize,
-    /// What a connection sends and receives before the first round trip: the request, and the end of the response.
+    /// The bytes that a connection sends and receives before the first round trip: the request, and the end of the response.
     pub(crate) opening: Option<(&'static str, &'static [u8])>,
     /// The bytes that a round trip sends, and the bytes with which the server must answer.
     pub(crate) message: Vec<u8>,

@@ -11,7 +11,7 @@ local runner = require "harness.runner"
 local M = {}
 
 -- The suites in the order in which they run. A name without a file is skipped.
-local ORDER <const> = { "http", "tls", "net", "selector", "micro", "ltask", "coroutine" }
+local ORDER <const> = { "http", "tls", "websocket", "net", "selector", "micro", "ltask", "coroutine" }
 
 local function exists(name)
   local file = io.open(process.here .. "suites/" .. name .. ".lua")

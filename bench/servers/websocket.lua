@@ -1,9 +1,10 @@
--- The server of the suite `websocket`: `lio bench/servers/websocket.lua PORT FORM [CERT KEY]` serves WebSocket connections
--- without compression, with TLS if it gets a certificate and its key. FORM is
+-- The server of the suite `websocket`: `lio bench/servers/websocket.lua PORT FORM [CERT KEY]` serves WebSocket
+-- connections without compression, with TLS if it gets a certificate and its key. FORM is
 --   function    echoes each message in a task of the connection
 --   callbacks   echoes each message in a callback
 --   topic       sends a message of 1 KiB to all connections for each message that arrives
 
+local loop = require "lio.loop"
 local web = require "lio.webserver"
 local websocket = require "lio.websocket"
 
@@ -25,5 +26,9 @@ local HANDLERS <const> = {
 
 local app = web.new { connections = 20000 }
 app:ws("/", { compress = false }, HANDLERS[form])
-app:get("/ready", function() return "yes\n" end)
-app:run(tonumber(port), cert and { tls = { cert = cert, key = key } } or nil)
+loop.run(function()
+  local server = assert(app:listen(tonumber(port), cert and { tls = { cert = cert, key = key } } or nil))
+  print("listening on " .. port)
+  io.stdout:flush()
+  server:wait()
+end)

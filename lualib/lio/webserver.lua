@@ -165,14 +165,15 @@ function App:any(pattern, ...)
   return add_route(self, { call = "any", index = 1 }, "", pattern, ...)
 end
 
--- `app:ws(pattern, [opts,] handler)` adds a route that accepts WebSocket connections, and returns app. `handler(ws, req)`
--- runs in a task for each connection, which is closed when it returns; or `handler` is a table of the functions
--- `open(ws, req)`, `message(ws, message, kind)` and `close(ws, code, reason)`, and then a connection without messages has
--- no task. `opts`: see web/websocket.lua.
+-- `app:ws(pattern, [opts,] handler)` adds a route that accepts WebSocket connections, and returns app. `handler(ws,
+-- req)` runs in a task for each connection, which is closed when it returns; or `handler` is a table of the functions
+-- `open(ws, req)`, `message(ws, message, kind)` and `close(ws, code, reason)`, and then a connection without messages
+-- has no task. `opts`: see web/websocket.lua.
 function App:ws(pattern, opts, handler)
   check_app(self, "ws")
   if handler == nil then opts, handler = nil, opts end
-  return add_route(self, { call = "ws", index = 1 }, "GET", pattern, require("lio.web.websocket").handler(opts, handler))
+  local accept = require("lio.web.websocket").handler(opts, handler)
+  return add_route(self, { call = "ws", index = 1 }, "GET", pattern, accept)
 end
 
 -- `app:name(name)` names the route that was added last, for `app:url_for`. Returns app.

@@ -29,8 +29,8 @@ impl Stream {
         Ok(false)
     }
 
-    /// Like [`Stream::deliver`], for bytes that other queues share. If more than `most` bytes would be queued behind those
-    /// that are queued already, does nothing. Each queued message counts as its length plus the cost of an item.
+    /// Like [`Stream::deliver`], for bytes that other queues share. If more than `most` bytes would then be queued, does
+    /// nothing. Each queued message counts as its length plus the cost of an item.
     pub(crate) fn share(&mut self, message: &Bytes, most: usize) -> Delivery {
         let mut sent = 0;
         if let Some(queue) = &self.output {
@@ -53,7 +53,7 @@ impl Stream {
         Delivery::Queued
     }
 
-    /// Returns whether so many messages were sent since the last wait that other tasks should run.
+    /// Returns whether the messages that were sent since the last wait are so numerous that other tasks should run.
     #[inline]
     pub(crate) fn has_spent_turn(&mut self) -> bool {
         let spent = self.messages >= TURN_BUDGET;

@@ -97,7 +97,8 @@ function kit.request(path, fields)
     lines[name] = line
   end
   for _, line in ipairs {
-    "Host: test", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: " .. KEY,
+    "Host: test", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: " .. KEY,
   } do set(line) end
   for _, line in ipairs(fields or {}) do set(line) end
   local list = { "GET " .. path .. " HTTP/1.1" }

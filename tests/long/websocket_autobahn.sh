@@ -2,7 +2,7 @@
 # Runs the cases of Autobahn's test suite with lio as server and as client, with each value of the option `compress`.
 # The Python package kosoku has the cases; it is installed into a temporary environment. Needs python3 with venv, and
 # the package index. Takes about 2 minutes.
-# AUTOBAHN_PYTHON: a Python that has kosoku already. AUTOBAHN_ALL=1: also the groups 12 and 13, in which kosoku 0.1.0 has
+# AUTOBAHN_PYTHON: a Python with kosoku. AUTOBAHN_ALL=1: also the groups 12 and 13, in which kosoku 0.1.0 has
 # faults itself.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1

@@ -1,5 +1,5 @@
--- `app:ws`: accepts WebSocket connections (RFC 6455 section 4.2). Called by webserver.lua. The connection belongs to the
--- program after the handshake; an app server knows its WebSocket connections, so that a stop closes them.
+-- `app:ws`: accepts WebSocket connections (RFC 6455 section 4.2). Called by webserver.lua. The connection belongs to
+-- the program after the handshake; an app server knows its WebSocket connections, so that a stop closes them.
 
 local callbacks = require "lio.web.websocket_callbacks"
 local connections = require "lio.websocket.connection"
@@ -24,7 +24,9 @@ local OPTIONS <const> = {
     return true
   end),
   origins = options.rule("\"same\", \"any\", a list of origins such as \"https://a.example\", or a function",
-    function(value) return value == "same" or value == "any" or type(value) == "table" or misuse.is_callable(value) end),
+    function(value)
+      return value == "same" or value == "any" or type(value) == "table" or misuse.is_callable(value)
+    end),
   max_message = options.integer(1),
   max_frame = options.integer(1),
   max_ratio = options.integer(1, (1 << 32) - 1),
@@ -94,7 +96,8 @@ local function refusal(req, opts)
     return refuse(426, "this address accepts WebSocket connections only", { Upgrade = "websocket" })
   end
   if req:header "sec-websocket-version" ~= "13" then
-    return refuse(426, "the version of WebSocket must be 13", { Upgrade = "websocket", ["Sec-WebSocket-Version"] = "13" })
+    local fields <const> = { Upgrade = "websocket", ["Sec-WebSocket-Version"] = "13" }
+    return refuse(426, "the version of WebSocket must be 13", fields)
   end
   if not is_allowed(req, opts.origins) then return refuse(403, "connections from this origin are not allowed") end
 end
@@ -183,12 +186,9 @@ function M.close_all(websockets, start)
   for _, ws in ipairs(list_of(websockets)) do start(ws.close, ws, GOING_AWAY, STOPPING) end
 end
 
--- `end_all(websockets)`: ends each connection in a set at once, with a close frame unless one was sent.
+-- `end_all(websockets)`: ends each connection in a set at once.
 function M.end_all(websockets)
-  for _, ws in ipairs(list_of(websockets)) do
-    core.close(ws.c, GOING_AWAY, STOPPING)
-    ws:abort()
-  end
+  for _, ws in ipairs(list_of(websockets)) do ws:abort() end
 end
 
 return M

@@ -38,10 +38,10 @@ local function deliver(call, list, streams, message, opts)
   return count, slow
 end
 
--- `broadcast(list, message [, opts])`: sends a message to a list of connections, without waiting. `opts`: `kind` ("text"
--- or "binary"), `limit` (a connection for which more bytes are queued, 1 MiB by default, does not get the message), `slow`
--- ("drop", the default: such a connection misses the message; "close": it is closed). Returns how many connections have
--- accepted the message; if some have not, also a list of them.
+-- `broadcast(list, message [, opts])`: sends a message to a list of connections, without waiting. `opts`: `kind`
+-- ("text" or "binary"), `limit` (a connection for which more bytes are queued, 1 MiB by default, does not get the
+-- message), `slow` ("drop", the default: such a connection misses the message; "close": it is closed). Returns how many
+-- connections have accepted the message; if some have not, also a list of them.
 function M.broadcast(list, message, opts)
   misuse.check("broadcast", 1, list, "table")
   opts = options.check("websocket.broadcast", 3, opts, OPTIONS)

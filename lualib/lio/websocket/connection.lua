@@ -92,7 +92,8 @@ local function receiver_of(driver)
   return receive
 end
 
--- The function that receives without waiting: returns a message and its kind; false if none has arrived; nil at the end.
+-- The function that receives without waiting: returns a message and its kind; false if none has arrived; nil at the
+-- end.
 local poll = core.poller(on_end, on_queued)
 
 -- The function that calls `callback(ws, message, kind)` for each message that has arrived on `c`.
@@ -166,8 +167,8 @@ local function wait_until_sent(ws)
   return nil, message, code
 end
 
--- Continues after `send` of the native code has returned `queued, message, code`: the number of bytes that are queued for
--- the peer; or nil, message, code.
+-- Continues after `send` of the native code has returned `queued, message, code`: the number of bytes that are queued
+-- for the peer; or nil, message, code.
 local function after_send(ws, queued, message, code)
   if not queued then
     if code == "misuse" then misuse.raise(message) end
@@ -326,8 +327,9 @@ end
 -- Creating ---------------------------------------------------------------------------------------------
 
 -- `new(driver, c, settings)` returns the WebSocket connection on top of `c`, after the handshake. `settings`: `role`
--- ("server" or "client"), `deflate` (the agreed parameters of the compression in their native form, or nil), `protocol`,
--- `ping` and `timeout` (seconds, or false), `max_message`, `max_frame` (bytes), `max_ratio`, `compress_from` (bytes).
+-- ("server" or "client"), `deflate` (the agreed parameters of the compression in their native form, or nil),
+-- `protocol`, `ping` and `timeout` (seconds, or false), `max_message`, `max_frame` (bytes), `max_ratio`,
+-- `compress_from` (bytes).
 function M.new(driver, c, settings)
   core.start(c, settings.role == "client", settings.deflate, settings.max_message, settings.max_frame,
     settings.max_ratio, settings.compress_from)

@@ -4,7 +4,7 @@ use super::handshake::{self, KEY_BYTES, VERSION};
 use super::negotiation::{self, Deflate};
 use crate::codec::http1::fields::is_token;
 
-/// What a client asks for.
+/// The wishes of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     key: String,
@@ -12,7 +12,7 @@ pub(crate) struct Request {
     deflate: Option<Deflate>,
 }
 
-/// What the server has agreed to.
+/// The terms to which the server has agreed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Agreement {
     /// The subprotocol, one of the offered names.

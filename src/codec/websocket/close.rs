@@ -50,7 +50,7 @@ impl Refusal {
     }
 }
 
-/// What a close frame contains.
+/// The content of a close frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Close {
     /// The code; `None` if the payload is empty.

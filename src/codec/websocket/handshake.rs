@@ -16,7 +16,7 @@ pub(crate) const KEY_BYTES: usize = 16;
 /// The number of base64 digits of a key, without the padding `==`.
 const KEY_DIGITS: usize = 22;
 
-/// What RFC 6455 section 1.3 appends to keys.
+/// The text that RFC 6455 section 1.3 appends to keys.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Returns the value of `Sec-WebSocket-Key` for 16 random bytes.

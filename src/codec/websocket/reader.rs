@@ -15,7 +15,7 @@ use super::mask::{self, Key};
 use super::negotiation::Direction;
 use super::{Kind, Refusal, Role};
 
-/// What a reader has received.
+/// An event that a reader has received.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Event<'i> {
     /// A complete message; a text is UTF-8. The data is a part of the input if the message was entirely in it.

@@ -131,7 +131,7 @@ pub(super) fn ping(call: &mut Call<'_>) -> Result<Sent, Fault> {
     })
 }
 
-/// `core.close(c, code, reason)`: sends a close frame, unless one was sent. Returns true, also if the frame is queued; or
+/// `core.close(c, code, reason)`: sends a close frame, unless one was sent. Returns true, even if the frame is queued; or
 /// `nil, message, code`.
 pub(super) fn send_close(call: &mut Call<'_>) -> Result<Sent, Fault> {
     let (connection, stack) = call.object_and_stack::<Connection>(1)?;

@@ -127,14 +127,14 @@ impl WebSocket {
         }
     }
 
-    /// Answers the peer's close frame with the same code. Returns the code and the reason of the end.
+    /// Answers the peer's close frame with the same code. Returns the code and the reason for the end.
     pub(super) fn finish_close(&mut self, stream: &mut Stream, close: close::Close) -> (u16, Box<str>) {
         let payload = close.code.and_then(|code| close::encode(code, "").ok()).unwrap_or_default();
         let _ = self.send_close(stream, &payload);
         (close.code.unwrap_or(close::NO_STATUS), close.reason.into())
     }
 
-    /// Tells the peer that it has violated a rule. Returns the code and the reason of the end.
+    /// Sends the peer the rule that it has violated. Returns the code and the reason for the end.
     pub(super) fn refuse(&mut self, stream: &mut Stream, refusal: Refusal) -> (u16, Box<str>) {
         let payload = close::encode(refusal.code, refusal.text).unwrap_or_default();
         let _ = self.send_close(stream, &payload);

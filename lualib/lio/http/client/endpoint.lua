@@ -55,8 +55,8 @@ end
 
 -- Endpoints --------------------------------------------------------------------------------------------
 
--- `of(request)` returns the endpoint of a request; or nil, message, code. Its field `key` identifies it. If `request.tunnels`
--- is true, a proxy opens a tunnel even if the connection is not encrypted.
+-- `of(request)` returns the endpoint of a request; or nil, message, code. Its field `key` identifies it. If
+-- `request.tunnels` is true, a proxy opens a tunnel even if the connection is not encrypted.
 function M.of(request)
   local url, socket, proxy = request.url, request.socket, request.proxy
   local via = not socket and proxy or nil

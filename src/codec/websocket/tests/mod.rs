@@ -12,7 +12,7 @@ use super::negotiation::{Deflate, Direction};
 use super::reader::{Event, Limits, Reader};
 use super::{Kind, Role};
 
-/// What a reader has received, with owned data.
+/// An event that a reader has received, with owned data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Received {
     Text(String),
