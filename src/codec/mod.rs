@@ -40,6 +40,8 @@ pub(crate) mod date;
 pub(crate) mod decoded_pairs;
 pub(crate) mod forwarded;
 pub(crate) mod frames;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz_input;
 pub(crate) mod html;
 pub(crate) mod http1;
 pub(crate) mod json;

@@ -22,13 +22,15 @@ pub(crate) mod client;
 pub(crate) mod description;
 pub(crate) mod development;
 pub(crate) mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod identity;
 pub(crate) mod link;
 mod lower;
 pub(crate) mod pem;
 pub(crate) mod server;
 pub(crate) mod session;
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

@@ -452,5 +452,13 @@ fn take_scratch() -> Vec<u8> {
     scratch
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
+impl<L> TlsLink<L> {
+    /// Returns the number of bytes of the peer that are kept before they are decrypted.
+    pub(super) fn unread_length(&self) -> usize {
+        self.session.state.unread.len()
+    }
+}
+
 #[cfg(test)]
 mod tests;

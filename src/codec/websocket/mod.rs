@@ -35,6 +35,8 @@ pub(crate) mod negotiation;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 #[cfg(test)]
 mod tests;
 
