@@ -1,5 +1,5 @@
--- `lio bench/tls_idle.lua PORT COUNT`: opens COUNT connections with TLS to a web server, makes one request on each, prints
--- `ready COUNT`, and keeps them open until it is killed. The certificate is not verified. For the suite `tls`.
+-- `lio bench/tls_idle.lua PORT COUNT`: opens COUNT connections with TLS to a web server, makes one request on each,
+-- prints `ready COUNT`, and keeps them open until it is killed. The certificate is not verified. For the suite `tls`.
 
 local loop = require "lio.loop"
 local net = require "lio.net"

@@ -1,7 +1,7 @@
 -- Suite `tls`: the CPU time of a request and of a handshake with TLS, compared with lio's own without TLS, and with
 -- nginx; and the memory of an idle connection. wrk sends the requests; `openssl s_time` opens connections one after
--- another; tls_idle.lua keeps connections open. The certificate has an ECDSA key on the curve P-256; lio makes it when the
--- suite begins.
+-- another; tls_idle.lua keeps connections open. The certificate has an ECDSA key on the curve P-256; lio makes it when
+-- the suite begins.
 
 local process = require "harness.process"
 local wrk = require "harness.wrk"
@@ -86,8 +86,8 @@ local function handshakes(options)
   end
 end
 
--- Returns the function `turn` of a contender whose server gets connections that are idle after one request. The growth of
--- its memory is divided by their number. Before, one request is made, because the first handshake allocates tables.
+-- The function `turn` of a contender whose server gets connections that are idle after one request. The growth of its
+-- memory is divided by their number. `start` has made a request before, because the first handshake allocates tables.
 local IDLE <const> = 5000
 local function idle(program)
   local _, cores = process.pinning()
@@ -137,7 +137,8 @@ M.cases = {
       contender("lio", lio "https", idle), contender("nginx", nginx, idle, true),
     },
     targets = {
-      { what = "memory of an idle keep-alive connection with TLS", of = "lio", figure = "resident", most = 24, unit = "KiB" },
+      { what = "memory of an idle keep-alive connection with TLS", of = "lio", figure = "resident", most = 24,
+        unit = "KiB" },
     },
   },
 }

@@ -1,4 +1,4 @@
-//! The target `tls_handshake` of the fuzzers: bytes that are no TLS, and connections in memory whose records an attacker
+//! The target `tls_handshake` of the fuzzers: bytes without TLS, and connections in memory whose records an attacker
 //! changes on their way.
 
 use super::client::{ClientOptions, TlsClient};
@@ -20,7 +20,7 @@ const MAX_OVERHEAD: usize = 32 * 1024;
 /// The maximum number of rounds in which both sides and the attacker act.
 const MAX_ROUNDS: usize = 100_000;
 
-/// What has become of one side.
+/// The end of one side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     /// The side has received all data, and then the proper end.
@@ -123,7 +123,7 @@ fn alone(session: Session, mut input: Input<'_>) -> Outcome {
 /// One side of a connection.
 struct Side {
     link: TlsLink<End>,
-    /// What the side sends, and the number of bytes that were sent.
+    /// The data that the side sends, and the number of its bytes that were sent.
     data: Vec<u8>,
     sent: usize,
     got: Vec<u8>,

@@ -31,6 +31,7 @@ pub(crate) mod pem;
 pub(crate) mod server;
 pub(crate) mod session;
 #[cfg(any(test, feature = "fuzzing"))]
+#[cfg_attr(not(test), allow(dead_code, reason = "the fuzzers use a part of it"))]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

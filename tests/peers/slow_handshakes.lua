@@ -1,8 +1,8 @@
 -- Opens connections to a server with TLS whose handshakes do not end: lio tests/peers/slow_handshakes.lua PORT COUNT
--- SECONDS, where SECONDS is the server's time limit of a handshake. A half of the connections sends a ClientHello byte by
--- byte, a quarter stops in its middle, and a quarter sends all of it, and then nothing. Prints `open COUNT` when all
--- connections are open and have sent their first bytes, and at the end how the server has ended the connections, and
--- after which time. Called by tests/long/slow_handshakes.sh.
+-- SECONDS, where SECONDS is the server's time limit of a handshake. A half of the connections sends a ClientHello byte
+-- by byte, a quarter stops in its middle, and a quarter sends all of it, and then nothing. Prints `open COUNT` when all
+-- connections are open and have sent their first bytes; and at the end the number of connections that the server has
+-- ended, and after which time. Called by tests/long/slow_handshakes.sh.
 
 local lio = require "lio"
 local loop = require "lio.loop"

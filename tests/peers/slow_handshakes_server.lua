@@ -1,6 +1,6 @@
--- The server for tests/long/slow_handshakes.sh: the same app with TLS and without. Prints both addresses, the first with
--- TLS. `/state` responds with the number of tasks and of the connections with TLS. The argument is the time limit of a
--- handshake, in seconds.
+-- The server for tests/long/slow_handshakes.sh: the same app with TLS and without. Prints both addresses, the first
+-- with TLS. `/state` responds with the number of tasks and of the connections with TLS. The argument is the time limit
+-- of a handshake, in seconds.
 
 local lio = require "lio"
 local loop = require "lio.loop"

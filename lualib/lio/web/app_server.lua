@@ -93,7 +93,6 @@ end
 
 -- Called when the loop is about to wait.
 function AppServer:before_wait()
-  if self.tls then reload_tls(self) end
   local id, before = next(self.unflushed)
   while id do
     self.unflushed[id] = nil
@@ -107,7 +106,9 @@ end
 
 -- Called when the loop has handled the events of a round.
 function AppServer:after_events()
-  local has_work, needs_accept = self.server:take_events()
+  local has_work, needs_accept, has_arrivals = self.server:take_events()
+  -- The new connections begin their handshakes in `serve`.
+  if has_arrivals and self.tls then reload_tls(self) end
   if needs_accept then self.driver:dispatch(self.socket, READ) end
   if has_work then self:serve() end
 end
@@ -165,6 +166,7 @@ end
 function AppServer:accept()
   if self:is_full() then return true end
   local more, message, code = self.server:accept()
+  if more and self.tls then reload_tls(self) end
   self:serve_soon()
   return more, message, code
 end

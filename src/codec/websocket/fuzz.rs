@@ -11,7 +11,7 @@ use super::{Kind, Role};
 use crate::codec::fuzz_input::{Input, pieces};
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// What a reader has received, with owned data.
+/// An event of a reader, with owned data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Received {
     Message(Kind, Vec<u8>),
