@@ -27,6 +27,7 @@
 //! | [`skynet_crypt`] | the functions of skynet's module `crypt` | |
 //! | [`suggestion`] | hints for words that a program or a user has mistyped | |
 //! | [`websocket`] | handshakes, frames and messages of WebSocket, with compression | 6455, 7692 |
+//! | `fuzz_input` | the input of a fuzzer, divided into numbers and bytes | |
 //! | [`uri`] | percent-encoding, query strings, path normalisation | 3986 sections 2, 6.2.2 |
 
 #![forbid(unsafe_code)]

@@ -15,6 +15,7 @@
 //! | [`pem`] | certificates, keys and lists from files and texts |
 //! | [`description`] | what is known about a connection, and about the peer's certificate |
 //! | [`error`] | errors, described for users |
+//! | `fuzz` | the target of a fuzzer |
 //!
 //! Streams and the web server use a [`Link`], and need not know whether it is a socket or TLS.
 
