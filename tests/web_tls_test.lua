@@ -352,6 +352,40 @@ t.test("the first connection after a change of the certificates gets the new one
   end, object)
 end)
 
+-- Regression: after a body, each connection kept a buffer of 32 KiB.
+t.test("an idle connection takes less than 24 KiB, even after a long body", function()
+  local dir = t.tmp()
+  local cert, key = tlskit.write(dir, "site", tlskit.cert, tlskit.key)
+  local script = t.write(dir .. "/server.lua", ([[
+    local app = require "lio.webserver".new()
+    app:post("/", function(req) return tostring(#req:body()) end)
+    app:run("127.0.0.1:0", { tls = { cert = %q, key = %q } })
+  ]]):format(cert, key))
+  local child <close> = t.spawn(t.lio() .. " " .. t.quote(script) .. " 2>&1")
+  local port = math.tointeger(tonumber(child:expect "^lio: serving https://127%.0%.0%.1:(%d+)/$"))
+  local function resident()
+    local f <close> = assert(io.open(("/proc/%d/status"):format(child.pid)))
+    return tonumber(f:read "a":match "VmRSS:%s*(%d+)")
+  end
+  local body = ("x"):rep(65536)
+  local post = ("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"):format(#body)
+  loop.run(function()
+    local object = assert(require("lio.tls").client(client()))
+    local open <const> = {}
+    local function connect()
+      local c = http.open(port, { tls = object })
+      open[#open + 1] = c
+      t.eq(c:ask(post .. body).body, "65536")
+    end
+    for _ = 1, 20 do connect() end
+    local before = resident()
+    for _ = 1, 300 do connect() end
+    local each = (resident() - before) / 300
+    t.ok(each < 24, ("%.1f KiB each"):format(each))
+    for _, c in ipairs(open) do c:close() end
+  end)
+end, { resident = true })
+
 -- `admit` -----------------------------------------------------------------------------------------------
 
 t.test("admit serves a connection as it is: plain, or encrypted by start_tls", function()

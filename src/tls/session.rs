@@ -13,7 +13,7 @@ use crate::socket::Attempt;
 use rustix::io::{Errno, pread, retry_on_intr};
 use rustls::{Connection, ProtocolVersion};
 use std::cell::Cell;
-use std::io::{self, BufRead, IoSlice, Write};
+use std::io::{self, BufRead, IoSlice, Read, Write};
 use std::os::fd::BorrowedFd;
 
 /// The maximum number of bytes of a file that are encrypted at a time.
@@ -70,6 +70,15 @@ pub(crate) enum Handshake {
 struct Room<'a> {
     left: usize,
     put: &'a mut dyn FnMut(&[u8]),
+}
+
+/// A source without bytes, which has not ended.
+struct NoBytes;
+
+impl Read for NoBytes {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
 }
 
 impl Session {
@@ -281,6 +290,10 @@ impl<L: Lower> TlsLink<L> {
         }
         if self.session.tls.wants_write() {
             self.flush()?;
+        }
+        if rest.is_empty() {
+            // A long record may have made the session's buffer grow to 32 KiB. The session shrinks it before it reads.
+            let _ = self.session.tls.read_tls(&mut NoBytes);
         }
         Ok(data.len() - rest.len())
     }
