@@ -388,7 +388,7 @@ end, { resident = true })
 
 -- `admit` -----------------------------------------------------------------------------------------------
 
-t.test("admit serves a connection as it is: plain, or encrypted by start_tls", function()
+t.test("admit and accept_from serve connections as they are, plain or encrypted", function()
   local app = echo_app()
   local object = assert(require("lio.tls").server(server()))
   with(app, function(_, running)
@@ -406,6 +406,14 @@ t.test("admit serves a connection as it is: plain, or encrypted by start_tls", f
     end)
     local encrypted <close> = http.open(port, { tls = client() })
     t.eq(json.decode(encrypted:ask(GET).body).tls, true)
+
+    for options, expected in pairs { [{ tls = object }] = true, [{}] = false } do
+      local other <close> = assert(net.listen("127.0.0.1", 0, options))
+      running:accept_from(other)
+      local _, second = other:address()
+      local c <close> = http.open(second, { tls = options.tls and client() })
+      t.eq(json.decode(c:ask(GET).body).tls, expected)
+    end
   end, object)
 end)
 
