@@ -21,6 +21,8 @@ const FILE_PIECE: usize = 64 * 1024;
 /// The maximum number of bytes that are read from the transport at a time. A read of fewer bytes shows that all
 /// available bytes were read.
 const READ_SIZE: usize = 64 * 1024 + 512;
+/// The size of the session's buffer for incomplete records, unless they are longer.
+const SESSION_BUFFER: usize = 4096;
 
 thread_local! {
     /// Memory for bytes that are read and immediately decrypted. It is empty while a session uses it.
@@ -47,6 +49,8 @@ struct State {
     unread: Vec<u8>,
     /// Whether the session has plaintext, or has the end of the stream.
     has_plaintext: bool,
+    /// The number of bytes of the peer that the session has taken.
+    taken: usize,
     /// The number of encrypted bytes that the transport has not accepted.
     held: usize,
     /// Whether close_notify was sent, and whether the transport's sending side was closed after it.
@@ -291,11 +295,14 @@ impl<L: Lower> TlsLink<L> {
         if self.session.tls.wants_write() {
             self.flush()?;
         }
-        if rest.is_empty() {
+        let used = data.len() - rest.len();
+        let taken = self.session.state.taken.saturating_add(used);
+        self.session.state.taken = taken;
+        if rest.is_empty() && taken > SESSION_BUFFER {
             // A long record may have made the session's buffer grow to 32 KiB. The session shrinks it before it reads.
             let _ = self.session.tls.read_tls(&mut NoBytes);
         }
-        Ok(data.len() - rest.len())
+        Ok(used)
     }
 
     /// Encrypts and sends bytes. Returns the number of bytes that were encrypted; the session may hold a part of them
