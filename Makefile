@@ -40,7 +40,7 @@ SHARED := --crate-type cdylib$(if $(filter Linux,$(shell uname -s)), -- -C link-
 MODULE_FEATURES := --no-default-features --features $(FEATURE),module
 MODULE := --target-dir '$(MODULE_TARGET)' $(MODULE_FEATURES)
 
-.PHONY: build module rock test suites checked sanitize panics loom test-long bench install uninstall dist deb definitions \
+.PHONY: build module rock test suites checked sanitize fuzz panics loom test-long bench install uninstall dist deb definitions \
   lint tools clean help
 
 build: ## the executable: target/release/lio
@@ -108,6 +108,20 @@ sanitize: tools ## every Lua suite in the executable, which is built with Addres
 	  LIO_BIN='$(SANITIZED)/$(HOST)/checked/lio' STOCK= bash tests/run.sh '$(ONLY)'; status=$$?; \
 	  if [ -n "$$(ls -A '$(REPORTS)')" ]; then cat '$(REPORTS)'/*; echo 'AddressSanitizer reported errors'; exit 1; fi; \
 	  exit $$status
+
+# The number of seconds for which `make fuzz` runs. Its argument TARGET, the name of a fuzzer, replaces the variable TARGET
+# above, which this rule does not use.
+SECONDS ?= 60
+FUZZERS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+
+fuzz: ## random input for a fuzzer of fuzz/: make fuzz TARGET=websocket_frames SECONDS=60
+ifneq ($(filter $(TARGET),$(FUZZERS)),$(TARGET))
+	@echo 'make fuzz: TARGET is the name of a fuzzer: $(FUZZERS)' >&2; exit 1
+endif
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || { echo 'make fuzz: cargo-fuzz is missing: cargo install cargo-fuzz' >&2; exit 1; }
+	@# With `--release`, the profile of fuzz/Cargo.toml decides which crates have debug assertions.
+	RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run --release '$(TARGET)' -- -max_total_time='$(SECONDS)' -timeout=10 -rss_limit_mb=1024 \
+	  -malloc_limit_mb=32 -max_len=8192 -print_final_stats=1
 
 # The folder of a build for `make panics` only: its functions panic when the suite requests it.
 PANICS := $(TARGET)/panics$(if $(filter 5.5,$(LUA_VERSION)),55)

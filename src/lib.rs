@@ -66,6 +66,9 @@ pub mod cli;
 mod codec;
 mod event;
 mod file;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 #[allow(unsafe_code)]
 mod ltask;

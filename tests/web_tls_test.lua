@@ -315,6 +315,108 @@ t.test("changed certificates are used for new connections, and open ones stay", 
   end, object)
 end)
 
+t.test("certificates are checked when a connection arrives, and not for requests on open connections", function()
+  local dir = t.tmp()
+  local cert, key = tlskit.write(dir, "site", tlskit.authority:issue { names = { "site.example" } })
+  local object = assert(require("lio.tls").server { cert = cert, key = key })
+  local real, logged = io.stderr, {}
+  rawset(io, "stderr", { write = function(_, ...) logged[#logged + 1] = table.concat { ... } end })
+  local ok, message = pcall(with, echo_app(), function(open)
+    local kept = open(client { server_name = "site.example" })
+    require("lio.tls.core").set_check_interval(object, 0)
+    t.write(cert, "no certificate")
+    for _ = 1, 3 do t.eq(kept:request("GET", "/kept").body, "/kept") end
+    t.eq(logged, {})
+    t.eq(open(client { server_name = "site.example" }):request("GET", "/new").body, "/new")
+    t.eq(#logged, 1)
+    t.ok(logged[1]:find("cannot read the certificates again", 1, true), logged[1])
+  end, object)
+  rawset(io, "stderr", real)
+  assert(ok, message)
+end)
+
+t.test("the first connection after a change of the certificates gets the new ones", function()
+  local dir = t.tmp()
+  local function write(name, seconds)
+    local cert, key = tlskit.write(dir, "site", tlskit.authority:issue { names = { name } })
+    os.execute(("touch -d '%d seconds' %s %s"):format(seconds, t.quote(cert), t.quote(key)))
+    return cert, key
+  end
+  local cert, key = write("old.example", 0)
+  local object = assert(require("lio.tls").server { cert = cert, key = key })
+  with(echo_app(), function(open)
+    open(client { server_name = "old.example" }):request("GET", "/old")
+    require("lio.tls.core").set_check_interval(object, 0)
+    write("new.example", 10)
+    t.eq(open(client { server_name = "new.example" }):request("GET", "/new").body, "/new")
+  end, object)
+end)
+
+-- Regression: after a body, each connection kept a buffer of 32 KiB.
+t.test("an idle connection takes less than 24 KiB, even after a long body", function()
+  local dir = t.tmp()
+  local cert, key = tlskit.write(dir, "site", tlskit.cert, tlskit.key)
+  local script = t.write(dir .. "/server.lua", ([[
+    local app = require "lio.webserver".new()
+    app:post("/", function(req) return tostring(#req:body()) end)
+    app:run("127.0.0.1:0", { tls = { cert = %q, key = %q } })
+  ]]):format(cert, key))
+  local child <close> = t.spawn(t.lio() .. " " .. t.quote(script) .. " 2>&1")
+  local port = math.tointeger(tonumber(child:expect "^lio: serving https://127%.0%.0%.1:(%d+)/$"))
+  local function resident()
+    local f <close> = assert(io.open(("/proc/%d/status"):format(child.pid)))
+    return tonumber(f:read "a":match "VmRSS:%s*(%d+)")
+  end
+  local body = ("x"):rep(65536)
+  local post = ("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"):format(#body)
+  loop.run(function()
+    local object = assert(require("lio.tls").client(client()))
+    local open <const> = {}
+    local function connect()
+      local c = http.open(port, { tls = object })
+      open[#open + 1] = c
+      t.eq(c:ask(post .. body).body, "65536")
+    end
+    for _ = 1, 20 do connect() end
+    local before = resident()
+    for _ = 1, 300 do connect() end
+    local each = (resident() - before) / 300
+    t.ok(each < 24, ("%.1f KiB each"):format(each))
+    for _, c in ipairs(open) do c:close() end
+  end)
+end, { resident = true })
+
+-- `admit` -----------------------------------------------------------------------------------------------
+
+t.test("admit and accept_from serve connections as they are, plain or encrypted", function()
+  local app = echo_app()
+  local object = assert(require("lio.tls").server(server()))
+  with(app, function(_, running)
+    local listener <close> = assert(net.listen("127.0.0.1", 0))
+    local _, port = listener:address()
+    local plain <close> = http.open(port)
+    local accepted = assert(listener:accept())
+    t.eq(running:admit(accepted), true)
+    t.eq(plain:ask(GET).body, '{"tls":false}')
+
+    loop.fork(function()
+      local c = assert(listener:accept())
+      assert(c:start_tls(object))
+      running:admit(c)
+    end)
+    local encrypted <close> = http.open(port, { tls = client() })
+    t.eq(json.decode(encrypted:ask(GET).body).tls, true)
+
+    for options, expected in pairs { [{ tls = object }] = true, [{}] = false } do
+      local other <close> = assert(net.listen("127.0.0.1", 0, options))
+      running:accept_from(other)
+      local _, second = other:address()
+      local c <close> = http.open(second, { tls = options.tls and client() })
+      t.eq(json.decode(c:ask(GET).body).tls, expected)
+    end
+  end, object)
+end)
+
 t.test("the listener's certificates that cannot be read are an error of app:listen", function()
   loop.run(function()
     local app = web.new()

@@ -1,6 +1,7 @@
 -- Suite `tls`: the CPU time of a request and of a handshake with TLS, compared with lio's own without TLS, and with
--- nginx. wrk sends the requests; `openssl s_time` opens connections one after another. The certificate has an ECDSA key
--- on the curve P-256; lio makes it when the suite begins.
+-- nginx; and the memory of an idle connection. wrk sends the requests; `openssl s_time` opens connections one after
+-- another; tls_idle.lua keeps connections open. The certificate has an ECDSA key on the curve P-256; lio makes it when
+-- the suite begins.
 
 local process = require "harness.process"
 local wrk = require "harness.wrk"
@@ -85,6 +86,20 @@ local function handshakes(options)
   end
 end
 
+-- The function `turn` of a contender whose server gets connections that are idle after one request. The growth of its
+-- memory is divided by their number. `start` has made a request before, because the first handshake allocates tables.
+local IDLE <const> = 5000
+local function idle(program)
+  local _, cores = process.pinning()
+  local before = program:resident()
+  local holder <close> = process.start { -- luacheck: ignore 211
+    command = ("%s %stls_idle.lua %d %d"):format(quote(process.lio), quote(process.here), program.port, IDLE),
+    cores = cores, seconds = 60,
+    ready = function(client) return process.text(client.log):find "ready" ~= nil end,
+  }
+  return { resident = (program:resident() - before) / IDLE }
+end
+
 local function contender(name, open, turn, peer)
   return { name = name, open = open, turn = turn, peer = peer }
 end
@@ -114,6 +129,16 @@ M.cases = {
   {
     name = "resumed", what = "a resumed handshake of TLS 1.2", share = 1, contenders = {
       contender("lio", lio "https", resumed), contender("nginx", nginx, resumed, true),
+    },
+  },
+  {
+    name = "memory", what = "an idle keep-alive connection with TLS", rounds = 1, turn_seconds = 10,
+    columns = { { "resident", "KiB each" } }, contenders = {
+      contender("lio", lio "https", idle), contender("nginx", nginx, idle, true),
+    },
+    targets = {
+      { what = "memory of an idle keep-alive connection with TLS", of = "lio", figure = "resident", most = 24,
+        unit = "KiB" },
     },
   },
 }

@@ -300,12 +300,14 @@ function Server:stop(grace) end
 ---Waits until the server has been stopped. Call it from a task.
 function Server:wait() end
 
----Serves a connection that the server has not accepted itself.
+---Serves a connection that the server has not accepted itself. A web server with TLS, too, serves the connection as it
+---is: if it must be encrypted, call `c:start_tls` before.
 ---@param c lio.Connection
 ---@return boolean admitted false if the server is stopping or full: the caller keeps the connection
 function Server:admit(c) end
 
----Serves the connections of another listener as well, until that listener is closed or the server stops.
+---Serves the connections of another listener as well, until that listener is closed or the server stops. They are
+---encrypted if that listener has the option `tls`.
 ---@param listener lio.Listener
 function Server:accept_from(listener) end
 

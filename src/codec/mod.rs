@@ -27,6 +27,7 @@
 //! | [`skynet_crypt`] | the functions of skynet's module `crypt` | |
 //! | [`suggestion`] | hints for words that a program or a user has mistyped | |
 //! | [`websocket`] | handshakes, frames and messages of WebSocket, with compression | 6455, 7692 |
+//! | `fuzz_input` | the input of a fuzzer, divided into numbers and bytes | |
 //! | [`uri`] | percent-encoding, query strings, path normalisation | 3986 sections 2, 6.2.2 |
 
 #![forbid(unsafe_code)]
@@ -40,6 +41,8 @@ pub(crate) mod date;
 pub(crate) mod decoded_pairs;
 pub(crate) mod forwarded;
 pub(crate) mod frames;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz_input;
 pub(crate) mod html;
 pub(crate) mod http1;
 pub(crate) mod json;

@@ -15,6 +15,7 @@
 //! | [`pem`] | certificates, keys and lists from files and texts |
 //! | [`description`] | what is known about a connection, and about the peer's certificate |
 //! | [`error`] | errors, described for users |
+//! | `fuzz` | the target of a fuzzer |
 //!
 //! Streams and the web server use a [`Link`], and need not know whether it is a socket or TLS.
 
@@ -22,13 +23,16 @@ pub(crate) mod client;
 pub(crate) mod description;
 pub(crate) mod development;
 pub(crate) mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod identity;
 pub(crate) mod link;
 mod lower;
 pub(crate) mod pem;
 pub(crate) mod server;
 pub(crate) mod session;
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
+#[cfg_attr(not(test), allow(dead_code, reason = "the fuzzers use a part of it"))]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use crate::socket::Attempt;
 use rustix::io::{Errno, pread, retry_on_intr};
 use rustls::{Connection, ProtocolVersion};
 use std::cell::Cell;
-use std::io::{self, BufRead, IoSlice, Write};
+use std::io::{self, BufRead, IoSlice, Read, Write};
 use std::os::fd::BorrowedFd;
 
 /// The maximum number of bytes of a file that are encrypted at a time.
@@ -21,6 +21,8 @@ const FILE_PIECE: usize = 64 * 1024;
 /// The maximum number of bytes that are read from the transport at a time. A read of fewer bytes shows that all
 /// available bytes were read.
 const READ_SIZE: usize = 64 * 1024 + 512;
+/// The size of the session's buffer for incomplete records, unless they are longer.
+const SESSION_BUFFER: usize = 4096;
 
 thread_local! {
     /// Memory for bytes that are read and immediately decrypted. It is empty while a session uses it.
@@ -47,6 +49,8 @@ struct State {
     unread: Vec<u8>,
     /// Whether the session has plaintext, or has the end of the stream.
     has_plaintext: bool,
+    /// The number of bytes of the peer that the session has taken.
+    taken: usize,
     /// The number of encrypted bytes that the transport has not accepted.
     held: usize,
     /// Whether close_notify was sent, and whether the transport's sending side was closed after it.
@@ -70,6 +74,15 @@ pub(crate) enum Handshake {
 struct Room<'a> {
     left: usize,
     put: &'a mut dyn FnMut(&[u8]),
+}
+
+/// A source without bytes, which has not ended.
+struct NoBytes;
+
+impl Read for NoBytes {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
 }
 
 impl Session {
@@ -282,7 +295,14 @@ impl<L: Lower> TlsLink<L> {
         if self.session.tls.wants_write() {
             self.flush()?;
         }
-        Ok(data.len() - rest.len())
+        let used = data.len() - rest.len();
+        let taken = self.session.state.taken.saturating_add(used);
+        self.session.state.taken = taken;
+        if rest.is_empty() && taken > SESSION_BUFFER {
+            // A long record may have made the session's buffer grow to 32 KiB. The session shrinks it before it reads.
+            let _ = self.session.tls.read_tls(&mut NoBytes);
+        }
+        Ok(used)
     }
 
     /// Encrypts and sends bytes. Returns the number of bytes that were encrypted; the session may hold a part of them
@@ -450,6 +470,14 @@ fn take_scratch() -> Vec<u8> {
         scratch.resize(READ_SIZE, 0);
     }
     scratch
+}
+
+#[cfg(any(test, feature = "fuzzing"))]
+impl<L> TlsLink<L> {
+    /// Returns the number of bytes of the peer that are kept before they are decrypted.
+    pub(super) fn unread_length(&self) -> usize {
+        self.session.state.unread.len()
+    }
 }
 
 #[cfg(test)]

@@ -89,7 +89,8 @@ impl Lower for End {
         Ok(Attempt::Done(count))
     }
     fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>> {
-        let all: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+        let limit = self.limits[self.next % self.limits.len()];
+        let all: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).take(limit).collect();
         self.send(&all)
     }
     fn flush(&mut self) -> io::Result<bool> {

@@ -72,9 +72,11 @@ fn test_code_is_left_out() {
         ("src/lib.rs", "mod event; mod modules;"),
         (
             "src/event/mod.rs",
-            "#[cfg(test)] mod tests; #[cfg(test)] mod inner { use crate::modules; fn f() { unsafe {} } }",
+            "#[cfg(test)] mod tests; #[cfg(test)] mod inner { use crate::modules; fn f() { unsafe {} } }
+            #[cfg(any(test, feature = \"fuzzing\"))] mod fuzz;",
         ),
         ("src/event/tests.rs", "use crate::modules; thread_local!(static A: u8 = 1);"),
+        ("src/event/fuzz.rs", "use crate::modules; thread_local!(static A: u8 = 1);"),
         ("src/modules/mod.rs", ""),
     ];
     assert!(broken(&files).is_empty());

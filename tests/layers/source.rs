@@ -261,7 +261,7 @@ fn is_test(attributes: &[Attribute]) -> bool {
         attribute.path().is_ident("cfg") && {
             let text = attribute.to_token_stream().to_string();
             let text: String = text.split_whitespace().collect();
-            let test_only = ["(test)", "all(test,"];
+            let test_only = ["(test)", "all(test,", "any(test,feature=\"fuzzing\")"];
             test_only.iter().any(|cfg| text.contains(cfg))
         }
     })

@@ -1,14 +1,17 @@
 -- Sends requests for `/` to a server every few milliseconds while another load runs, and reports their latencies:
--- lio tests/peers/latency.lua PORT SECONDS. Every fourth request has its own connection; the others share one. Called
--- by tests/long/slow_clients.sh. Prints one line: requests, failures, and p50, p99 and longest in milliseconds.
+-- lio tests/peers/latency.lua PORT SECONDS [tls]. Every fourth request has its own connection; the others share one.
+-- With `tls`, the connections are encrypted, and the certificate is not verified. Called by tests/long/slow_clients.sh
+-- and slow_handshakes.sh. Prints one line: requests, failures, and p50, p99 and longest in milliseconds.
 
 local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"
+local tls = require "lio.tls"
 
 local port, seconds = math.tointeger(tonumber(arg[1])), tonumber(arg[2])
 local PAUSE <const> = 0.004
 local REQUEST <const> = "GET / HTTP/1.1\r\nHost: latency\r\n\r\n"
+local client <const> = arg[3] == "tls" and assert(tls.client { dangerously_skip_verification = true }) or nil
 
 local function ask(c)
   if not c:send(REQUEST) then return false end
@@ -17,7 +20,7 @@ local function ask(c)
 end
 
 local function open()
-  local c = net.connect("127.0.0.1", port, { timeout = 10 })
+  local c = net.connect("127.0.0.1", port, { timeout = 10, tls = client })
   if c then c:timeout(10, 10) end
   return c
 end

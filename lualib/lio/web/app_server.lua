@@ -80,7 +80,6 @@ end
 
 -- Called when the loop is about to wait.
 function AppServer:before_wait()
-  if self.tls then self.refresh_tls(self.tls) end
   local id, before = next(self.unflushed)
   while id do
     self.unflushed[id] = nil
@@ -94,7 +93,9 @@ end
 
 -- Called when the loop has handled the events of a round.
 function AppServer:after_events()
-  local has_work, needs_accept = self.server:take_events()
+  local has_work, needs_accept, has_arrivals = self.server:take_events()
+  -- The new connections begin their handshakes in `serve`.
+  if has_arrivals and self.tls then self.refresh_tls(self.tls) end
   if needs_accept then self.driver:dispatch(self.socket, READ) end
   if has_work then self:serve() end
 end
@@ -153,6 +154,7 @@ end
 -- returns false, and the selector reports the next peer. On failure, returns nil, message, code.
 function AppServer:accept()
   local more, message, code = self.server:accept()
+  if more and self.tls then self.refresh_tls(self.tls) end
   self:serve_soon()
   return more, message, code
 end

@@ -64,7 +64,7 @@ impl Assembly {
     }
 
     /// Whether no buffer is allocated.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn owns_no_memory(&self) -> bool {
         self.data.capacity() == 0 && self.inflater.is_none()
     }

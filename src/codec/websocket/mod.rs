@@ -19,6 +19,7 @@
 //! | [`broadcast`] | one message for many connections | |
 //! | [`deflate`] | compression of messages | 7692 section 7.2.1 |
 //! | [`close`] | close codes and the payload of close frames | 6455 sections 5.5.1, 7.4 |
+//! | `fuzz` | targets of fuzzers | |
 
 pub(crate) mod assembly;
 pub(crate) mod broadcast;
@@ -35,6 +36,8 @@ pub(crate) mod negotiation;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 #[cfg(test)]
 mod tests;
 

@@ -257,7 +257,7 @@ impl Reader {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
 impl Reader {
     /// Whether the reader owns no allocated memory.
     pub(super) fn owns_no_memory(&self) -> bool {

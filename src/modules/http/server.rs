@@ -184,15 +184,15 @@ fn admit(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `S:take_events()`: takes the events of the loop's last wait. Returns whether there is work, and whether Lua code
-/// has to handle the listener.
-fn take_events(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
+/// `S:take_events()`: takes the events of the loop's last wait. Returns whether there is work, whether Lua code has to
+/// handle the listener, and whether the listener had an event, so that there may be new connections.
+fn take_events(call: &mut Call<'_>) -> Result<(bool, bool, bool), Fault> {
     let listener = call.field(1, LISTENER)?;
     let listener = call.as_object::<Socket>(listener);
     let machine = machine(call)?;
     let mut list = machine.arrived.take();
     machine.inbox.take(&mut list);
-    let mut needs_lua = false;
+    let (mut needs_lua, mut has_arrivals) = (false, false);
     if !list.is_empty() {
         let clock = machine.clock();
         for (key, bits) in list.drain(..) {
@@ -205,13 +205,16 @@ fn take_events(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
                     };
                     machine.server.borrow_mut().ready(id, events, clock);
                 }
-                None => needs_lua |= listener.is_some_and(|listener| machine.accept_some(listener)),
+                None => {
+                    has_arrivals = true;
+                    needs_lua |= listener.is_some_and(|listener| machine.accept_some(listener));
+                }
             }
         }
     }
     machine.arrived.set(list);
     let has_work = machine.server.borrow().work_count() > 0;
-    Ok((has_work, needs_lua))
+    Ok((has_work, needs_lua, has_arrivals))
 }
 
 impl Machine {

@@ -114,8 +114,11 @@ fn check(call: &mut Call<'_>) -> Result<Checked, Fault> {
 /// The maximum size of the header section of a response, in bytes, and of the number of its fields.
 const LIMITS: (usize, usize) = (64 * 1024, 200);
 
+/// The name and the value of a field.
+type Field<'h> = (&'h [u8], &'h [u8]);
+
 /// Returns the status of a response, and the names and values of its fields; `None` if its head is malformed.
-fn parse(head: &[u8]) -> Option<(u16, Vec<(&[u8], &[u8])>)> {
+fn parse(head: &[u8]) -> Option<(u16, Vec<Field<'_>>)> {
     let mut table = NO_FIELDS;
     let parsed = response_head::parse(head, RequestKind::Other, LIMITS, &mut Progress::default(), &mut table);
     let parsed = parsed.ok().flatten()?;

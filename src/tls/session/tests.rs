@@ -299,6 +299,23 @@ fn a_record_that_is_changed_anywhere_ends_the_connection_after_the_earlier_data(
     }
 }
 
+// Regression: a debug assertion of rustls failed, so that a peer could make a program that was built for debugging panic.
+#[test]
+fn an_invalid_record_after_the_own_end_is_an_error() {
+    for make in [of_tls12, of_tls13] {
+        let (mut client, mut server) = make();
+        shake(&mut client, &mut server).unwrap();
+        drain(&mut client, 10).unwrap();
+        server.end_sending().unwrap();
+        send(&mut client, b"first");
+        send(&mut client, b"second");
+        client.lower().outgoing.borrow_mut().bytes.back_mut().map(|byte| *byte ^= 1).unwrap();
+        let mut room = [0; 100];
+        assert!(matches!(server.receive_into(&mut room), Ok(Attempt::Done(5))));
+        assert_eq!(text(server.receive_into(&mut room).unwrap_err()), "a record was corrupted");
+    }
+}
+
 #[test]
 fn a_peer_that_does_not_speak_tls_is_refused() {
     let (client, server) = configured();
