@@ -495,6 +495,21 @@ t.test("each limit and each rule ends the connection with its code and its reaso
   end)
 end)
 
+t.test("max_rate limits messages and pings: the connection ends with 1008", function()
+  for _, opcode in ipairs { TEXT, kit.PING } do
+    local got = 0
+    kit.serve({ max_rate = 0.001 }, function(ws)
+      for _ in ws:messages() do got = got + 1 end
+      t.eq({ ws.code, ws.reason }, { 1008, "too many messages per second" })
+    end, function(open)
+      local raw = open()
+      raw:send(frame(opcode, "first"), frame(opcode, "second"))
+      t.eq({ raw:read_close() }, { 1008, "too many messages per second", true })
+    end)
+    t.eq(got, opcode == TEXT and 1 or 0)
+  end
+end)
+
 t.test("a client rejects a frame with a mask", function()
   kit.serve({}, function(ws)
     ws.c:send(frame(TEXT, "x"))

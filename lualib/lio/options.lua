@@ -36,6 +36,9 @@ M.callable = rule("a function", misuse.is_callable)
 M.seconds = rule("a positive number of seconds", function(value)
   return type(value) == "number" and value > 0
 end)
+M.positive = rule("a number above 0", function(value)
+  return type(value) == "number" and value > 0 and value < math.huge
+end)
 M.seconds_from_0 = rule("a non-negative number of seconds", function(value)
   return type(value) == "number" and value >= 0
 end)

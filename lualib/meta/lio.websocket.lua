@@ -16,6 +16,7 @@ local websocket = {}
 ---@field max_message? integer maximum bytes of a received message, decompressed, at least 1; default 1 MiB
 ---@field max_frame? integer maximum bytes of a received frame, at least 1; default: `max_message`
 ---@field max_ratio? integer maximum ratio of a decompressed message to its bytes, 1 to 2^32 - 1; default `200`
+---@field max_rate? number received messages and pings a second, above 0; at once, twice as many; default: unlimited
 ---@field compress? boolean|"context" `"context"`: messages refer to earlier ones; default true
 ---@field compress_from? integer minimum bytes of a message that is compressed, 0 or more; default `256`
 ---@field ping? number|false time between checks; a peer that was silent gets a ping; false: no pings; default `30`

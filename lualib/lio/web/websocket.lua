@@ -30,6 +30,7 @@ local OPTIONS <const> = {
   max_message = options.integer(1),
   max_frame = options.integer(1),
   max_ratio = options.integer(1, (1 << 32) - 1),
+  max_rate = options.positive,
   compress = options.either(options.boolean, options.one_of("context")),
   compress_from = options.integer(0),
   ping = options.either(options.seconds, options.rule("false", is_false.test)),
@@ -149,7 +150,7 @@ local function accept(req, res, opts, handler)
   local ws = connections.new(driver, c, {
     role = "server", protocol = protocol, deflate = deflate, ping = opts.ping, timeout = opts.timeout,
     max_message = opts.max_message, max_frame = opts.max_frame or opts.max_message, max_ratio = opts.max_ratio,
-    compress_from = opts.compress_from,
+    max_rate = opts.max_rate, compress_from = opts.compress_from,
   })
   ws.app_server, ws.on_closed = app_server, leave
   app_server:add_websocket(ws)

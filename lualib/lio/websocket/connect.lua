@@ -25,6 +25,7 @@ local OPTIONS <const> = {
   max_message = options.integer(1),
   max_frame = options.integer(1),
   max_ratio = options.integer(1, (1 << 32) - 1),
+  max_rate = options.positive,
   compress = options.either(options.boolean, options.one_of("context")),
   compress_from = options.integer(0),
   ping = options.either(options.seconds, options.is_false),
@@ -105,7 +106,8 @@ end
 --   `headers`, `origin`  further fields of the request
 --   `connect_timeout`  seconds for connecting and the handshake (10)
 --   `tls`              as in `net.connect`; `proxy`, `socket` as in `lio.http.client`
---   `max_message`, `max_frame`  bytes (1 MiB); `max_ratio`: of decompression (200)
+--   `max_message`, `max_frame`  bytes (1 MiB); `max_ratio`: of decompression (200); `max_rate`: received messages and
+--                      pings a second, and at once twice as many (nil: unlimited)
 --   `compress`         true (default): offers compression; "context": with context takeover; false
 --   `compress_from`    messages with fewer bytes are not compressed (256)
 --   `ping`, `timeout`  a peer that is silent for `ping` seconds (30; false: never) gets a ping, and `timeout` seconds
@@ -142,7 +144,7 @@ function M.connect(url, opts)
   return connections.new(driver, c, {
     role = "client", protocol = protocol, deflate = deflate, ping = all.ping, timeout = all.timeout,
     max_message = all.max_message, max_frame = all.max_frame or all.max_message, max_ratio = all.max_ratio,
-    compress_from = all.compress_from,
+    max_rate = all.max_rate, compress_from = all.compress_from,
   })
 end
 

@@ -329,10 +329,10 @@ end
 -- `new(driver, c, settings)` returns the WebSocket connection on top of `c`, after the handshake. `settings`: `role`
 -- ("server" or "client"), `deflate` (the agreed parameters of the compression in their native form, or nil),
 -- `protocol`, `ping` and `timeout` (seconds, or false), `max_message`, `max_frame` (bytes), `max_ratio`,
--- `compress_from` (bytes).
+-- `compress_from` (bytes), `max_rate` (messages a second, or nil).
 function M.new(driver, c, settings)
   core.start(c, settings.role == "client", settings.deflate, settings.max_message, settings.max_frame,
-    settings.max_ratio, settings.compress_from)
+    settings.max_ratio, settings.compress_from, settings.max_rate)
   local ws = setmetatable({
     c = c,
     driver = driver,

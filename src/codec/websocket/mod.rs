@@ -13,6 +13,7 @@
 //! | [`mask`] | masking of payloads | 6455 section 5.3 |
 //! | [`reader`] | received bytes to messages and control frames | 6455 sections 5.4, 5.5 |
 //! | [`assembly`] | the incomplete message of a reader, and its limits | 6455 section 5.4 |
+//! | [`rate`] | a limit of the number of messages per second | |
 //! | [`inflate`] | decompression of messages | 7692 section 7.2.2 |
 //! | [`writer`] | messages and control frames to bytes | 6455 section 6.1 |
 //! | [`encoded_frame`] | whole frames that depend on no connection | |
@@ -33,6 +34,7 @@ pub(crate) mod handshake;
 pub(crate) mod inflate;
 pub(crate) mod mask;
 pub(crate) mod negotiation;
+pub(crate) mod rate;
 pub(crate) mod reader;
 pub(crate) mod writer;
 

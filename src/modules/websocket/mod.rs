@@ -23,8 +23,9 @@ use crate::modules::stream::connection::Connection;
 use agreed::Agreed;
 use state::{Shared, WebSocket};
 
-/// `core.start(c, is_client, deflate, max_message, max_frame, max_ratio, compress_from)`: makes a connection speak
-/// WebSocket after the handshake. `deflate` is a result of the handshake, or nil; the sizes are in bytes.
+/// `core.start(c, is_client, deflate, max_message, max_frame, max_ratio, compress_from, max_rate)`: makes a connection
+/// speak WebSocket after the handshake. `deflate` is a result of the handshake, or nil; the sizes are in bytes;
+/// `max_rate` is in messages per second, above 0, or nil.
 fn start(call: &mut Call<'_>) -> Result<(), Fault> {
     let shared = call.shared::<Shared>()?;
     let role = if call.is_true(2) { Role::Client } else { Role::Server };
@@ -37,14 +38,17 @@ fn start(call: &mut Call<'_>) -> Result<(), Fault> {
     };
     let threshold = call.integer_in(7, 0..=i64::MAX, "compress_from")? as usize;
     let settings = writer::Settings { threshold, ..writer::Settings::default() };
-    let websocket = WebSocket::new(role, limits, deflate, settings, shared);
+    let mut websocket = WebSocket::new(role, limits, deflate, settings, shared);
+    if !call.is_none(8) {
+        websocket.limit_rate(call.number(8)?);
+    }
     call.object_mut::<Connection>(1)?.start_websocket(websocket);
     Ok(())
 }
 
 const FUNCTIONS: FunctionTable = functions! {
-    start, receive::receiver, receive::poller, pass::passer, send::send, send::ping, close = send::send_close, send::take_life,
-    send::broadcast, handshake::respond, handshake::request,
+    start, receive::receiver, receive::poller, pass::passer, send::send, send::ping, close = send::send_close,
+    send::take_life, send::broadcast, handshake::respond, handshake::request,
 };
 
 /// Opens `lio.websocket.core`.

@@ -125,6 +125,13 @@ fn ended(reason: impl Into<Box<str>>) -> Step {
 fn decode(stream: &mut Stream, websocket: &mut WebSocket) -> Option<Step> {
     while !stream.buffered().is_empty() {
         let (consumed, event) = websocket.reader.next(stream.buffered_mut());
+        let event = match event {
+            Some(event @ (Event::Message(..) | Event::Ping(_))) => match websocket.check_rate() {
+                Some(refusal) => Some(Event::Refused(refusal)),
+                None => Some(event),
+            },
+            other => other,
+        };
         let found = match event {
             None => None,
             Some(Event::Message(kind, Cow::Borrowed(data))) => {

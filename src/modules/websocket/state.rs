@@ -4,6 +4,7 @@ use crate::codec::websocket::encoded_frame::{SharedCompressor, plain_frame};
 use crate::codec::websocket::frame::Opcode;
 use crate::codec::websocket::mask::Key;
 use crate::codec::websocket::negotiation::Deflate;
+use crate::codec::websocket::rate::Rate;
 use crate::codec::websocket::reader::{Limits, Reader};
 use crate::codec::websocket::writer::{self, Writer};
 use crate::codec::websocket::{Kind, Refusal, Role, close};
@@ -12,9 +13,12 @@ use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
+use std::time::Instant;
 
 /// If at least this number of bytes is queued for the peer, pings are not answered.
 const MAX_QUEUED_FOR_PONG: usize = 64 * 1024;
+/// Why a connection ends whose peer exceeds the limit of messages per second.
+const TOO_MANY: Refusal = Refusal::new(close::POLICY_VIOLATION, "too many messages per second");
 /// The number of random bytes that are requested from the system at a time.
 const RANDOM: usize = 1024;
 
@@ -56,6 +60,8 @@ pub(crate) struct WebSocket {
     writer: Writer,
     role: Role,
     shared: Rc<Shared>,
+    /// The limit of messages and pings, and when it was set.
+    rate: Option<Box<(Rate, Instant)>>,
     /// Whether bytes have arrived since the last check.
     pub(super) is_alive: bool,
     /// Whether a close frame was sent; no frame may follow it.
@@ -71,9 +77,21 @@ impl WebSocket {
             writer: Writer::new(deflate.map(|deflate| deflate.sent_by(role)), settings),
             role,
             shared,
+            rate: None,
             is_alive: true,
             close_sent: false,
         }
+    }
+
+    /// Limits the messages and pings of the peer to `per_second`, a finite number above 0.
+    pub(super) fn limit_rate(&mut self, per_second: f64) {
+        self.rate = Some(Box::new((Rate::new(per_second), Instant::now())));
+    }
+
+    /// Counts a message or a ping. Returns the refusal if the peer sends too many.
+    pub(super) fn check_rate(&mut self) -> Option<Refusal> {
+        let (rate, start) = &mut **self.rate.as_mut()?;
+        (!rate.admit(start.elapsed())).then_some(TOO_MANY)
     }
 
     /// Whether a close frame was sent.

@@ -5,6 +5,7 @@ mod compression;
 mod limits;
 mod negotiation;
 mod properties;
+mod rate;
 mod reader;
 
 use super::close::Close;
