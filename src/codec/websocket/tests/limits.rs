@@ -60,7 +60,7 @@ fn the_limit_of_messages_applies_after_decompression() {
 
 #[test]
 fn the_compression_ratio_is_limited_above_one_mebibyte() {
-    let limits = Limits { message: 2 << 20, frame: 1 << 20, ratio: 20, ..Limits::default() };
+    let limits = Limits { message: 2 << 20, frame: 2 << 20, ratio: 20, ..Limits::default() };
     let mut reader = client_with(FORGETS, limits);
     let zeros = vec![0; 1 << 20];
     assert_eq!(received(&mut reader, [&compressed(&zeros)[..]]), [Received::Binary(zeros)]);
