@@ -181,10 +181,10 @@ local function gather()
     client:timeout(10, 10)
     client:send "GET /events HTTP/1.1\r\nHost: x\r\n\r\n"
     client:recv("until", "0\r\n\r\n")
-    client:send "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    seen.answer = client:recv "all"
     local ws <close> = assert(websocket.connect(("ws://127.0.0.1:%d/socket"):format(port)))
     add("lio.WebSocket", ws)
+    client:send "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    seen.answer = client:recv "all"
     local asking <close> = http_client.new()
     add("lio.HttpClient", asking)
     local response = assert(asking:get("http://127.0.0.1:" .. port))

@@ -184,6 +184,8 @@ M.internal = {
   ["lio.probe"] = true,
   ["lio.store"] = true,
   ["lio.task.core"] = true,
+  ["lio.websocket.deflate"] = true,
+  ["lio.websocket.request"] = true,
 }
 
 -- The executable alone has line editors.
