@@ -155,7 +155,7 @@ local function gather()
   add("lio.TestClient", tester)
   app:use(function(req, res, next)
     next()
-    seen.req, seen.res = req, res
+    if req.path == "/" then seen.req, seen.res = req, res end
     res.error = "of a handler"
   end)
   add("lio.Topic", websocket.topic())
