@@ -65,6 +65,20 @@ t.test("requests other than handshakes get 426, with the fields that say what is
   end)
 end)
 
+t.test("a handshake with another method or with a body is refused", function()
+  http.with(app_with {}, function(open)
+    for line, want in pairs { ["Content-Length: 5"] = 400, ["Transfer-Encoding: chunked"] = 400 } do
+      local status, body = answer(open, { line })
+      t.eq({ status, body }, { want, "a WebSocket handshake must have no body\n" })
+    end
+    local client <close> = open()
+    local request = kit.request "/"
+    request[1] = "HEAD / HTTP/1.1"
+    client:head(request)
+    t.eq(client:read_head().status, 426)
+  end)
+end)
+
 t.test("malformed keys, subprotocols and extensions get 400", function()
   http.with(app_with { protocols = { "a" } }, function(open)
     for _, key in ipairs { "", " x", " dGhlIHNhbXBsZSBub25jZQ", " dGhlIHNhbXBsZSBub25jZQ===", " AAAA" } do
@@ -335,6 +349,71 @@ t.test("callbacks: a callback that waits does not hold up other connections, or 
   end)
 end)
 
+t.test("callbacks: close is called after a callback that waits", function()
+  local log, tokens, phase = {}, { {}, {} }, nil
+  local app = web.new { grace = 1 }
+  local function callbacks(waiting)
+    return {
+      open = function()
+        if waiting == "open" then loop.wait(tokens[1]) end
+        log[#log + 1] = "open"
+      end,
+      message = function(ws)
+        phase = ws
+        loop.wait(tokens[2])
+        log[#log + 1] = "message"
+      end,
+      close = function(_, code) log[#log + 1] = "close " .. code end,
+    }
+  end
+  app:ws("/open", {}, callbacks "open")
+  app:ws("/message", {}, callbacks "message")
+  kit.with(app, function(open, _, server)
+    local first, second = open({}, "/open"), open({}, "/message")
+    second:send(kit.frame(kit.TEXT, "x"))
+    await(function() return phase end)
+    t.eq(log, { "open" })
+    loop.fork(function() server:stop(5) end)
+    for _, raw in ipairs { first, second } do
+      t.eq(raw:read(), kit.CLOSE)
+      raw:send(kit.close_frame(1001))
+      t.is_nil(raw:read())
+    end
+    t.eq(log, { "open" })
+    while #log < 5 do
+      for _, token in ipairs(tokens) do loop.wakeup(token) end
+      loop.sleep(0.002)
+    end
+    table.sort(log)
+    t.eq(log, { "close 1001", "close 1001", "message", "open", "open" })
+  end)
+end)
+
+t.test("callbacks: no other task gets messages, even if it has begun to receive in open", function()
+  local saved, waiting, failure, got
+  local app = web.new { grace = 1 }
+  app:ws("/", {}, {
+    open = function(ws)
+      saved = ws:messages()
+      loop.fork(function() waiting = table.pack(saved(ws.c)) end)
+    end,
+    message = function(ws, message)
+      got = message
+      failure = select(2, pcall(saved, ws.c))
+    end,
+  })
+  kit.with(app, function(open)
+    local raw = open()
+    raw:send(kit.frame(kit.TEXT, "x"))
+    await(function() return failure end)
+    t.eq({ got, waiting }, { "x", nil })
+    t.ok(tostring(failure):find("the callbacks of this connection receive its messages", 1, true), failure)
+    raw:send(kit.close_frame(1000))
+    await(function() return waiting end)
+    t.eq({ waiting.n, waiting[1] }, { 1, nil })
+  end)
+end)
+
 t.test("callbacks: a task that is killed in a callback ends its connection alone", function()
   local task, codes = nil, {}
   local app = web.new { grace = 1 }
@@ -434,6 +513,8 @@ t.test("options and callbacks are checked when the route is added", function()
   for pattern, opts in pairs {
     ["option 'protocols' must be a list of names"] = { protocols = { "a b" } },
     ["option 'origins' must be"] = { origins = "all" },
+    ["option 'origins' must be \"same\""] = { origins = { 1 } },
+    ["option 'max_rate' must be a number above 0"] = { max_rate = 0 },
     ["option 'max_message' must be"] = { max_message = 0 },
     ["option 'ping' must be"] = { ping = -1 },
     ["option 'compress' must be"] = { compress = "yes" },

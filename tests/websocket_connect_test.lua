@@ -95,6 +95,42 @@ test("the client's own fields cannot be set, and invalid fields and subprotocols
   end
 end, { leaks = true })
 
+test("values with control characters, names that are not strings, and the fields of a body raise", function()
+  for message, opts in pairs {
+    ["option 'origin' must be a string without control characters"] = { origin = "http://a\r\nX: y" },
+    ["headers: the name of a field must be a string, got "] = { headers = { "x" } },
+    ["headers: Content%-Length is set by the client itself"] = { headers = { ["Content-Length"] = "5" } },
+    ["headers: transfer%-encoding is set by the client itself"] = { headers = { ["transfer-encoding"] = "chunked" } },
+  } do t.raises(message, websocket.connect, "ws://127.0.0.1:1/", opts) end
+end)
+
+test("connect_timeout limits the whole handshake, even if bytes arrive", function()
+  local url, listener = kit.listener(function(c)
+    c:recv("until", "\r\n\r\n", 65536)
+    while c:send "H" do loop.sleep(0.01) end
+  end)
+  local ws, message, code = websocket.connect(url, { connect_timeout = 0.1 })
+  t.eq({ ws, message, code }, { nil, "websocket: the server has not completed the handshake in time", "timeout" })
+  listener:close()
+end)
+
+test("a task that is killed in the handshake closes its connection", function()
+  local ended
+  local url, listener = kit.listener(function(c)
+    c:recv("until", "\r\n\r\n", 65536)
+    ended = false
+    c:recv "all"
+    ended = true
+  end)
+  local task = loop.fork(websocket.connect, url)
+  local deadline = loop.now() + 10
+  while ended ~= false and loop.now() < deadline do loop.sleep(0.002) end
+  loop.kill(task)
+  while not ended and loop.now() < deadline do loop.sleep(0.002) end
+  t.eq(ended, true)
+  listener:close()
+end)
+
 test("a server that does not answer, and one that closes, end the handshake", function()
   local url, listener = kit.listener(function(c) c:recv "all" end)
   local began = loop.now()

@@ -495,6 +495,62 @@ t.test("each limit and each rule ends the connection with its code and its reaso
   end)
 end)
 
+t.test("a peer that has closed is found by pings and sends, even if no task receives", function()
+  local ended = {}
+  local function note(ws) await(function() return ws:is_closed() end) ended[#ended + 1] = ws.code end
+  kit.serve({ ping = 0.02, timeout = 0.02 }, note, function(open)
+    local raw = open()
+    raw:close()
+    await(function() return ended[1] end)
+  end)
+  kit.serve({ ping = false }, function(ws)
+    await(function() return not ws:send "x" end)
+    t.eq(ws:is_closed(), true)
+    ended[#ended + 1] = ws.code
+  end, function(open)
+    local raw = open()
+    raw:close()
+    await(function() return ended[2] end)
+  end)
+  t.eq(ended, { 1006, 1006 })
+end)
+
+t.test("a task that is killed in ws:close ends the connection", function()
+  local closer, ws
+  kit.serve({ ping = false }, function(one)
+    ws = one
+    closer = loop.fork(function() ws:close(4000) end)
+    await(function() return ws:is_closed() end)
+  end, function(open)
+    local raw = open()
+    t.eq(raw:read(), CLOSE)
+    loop.kill(closer)
+    await(function() return ws:is_closed() end)
+    t.eq(ws.code, 1006)
+    t.is_nil(raw:read())
+  end)
+end)
+
+t.test("each of several tasks in ws:close returns when the connection has ended", function()
+  local states = {}
+  kit.serve({}, function(ws)
+    for _ = 1, 3 do
+      loop.fork(function()
+        ws:close(4000)
+        states[#states + 1] = ws:is_closed()
+      end)
+    end
+    await(function() return #states == 3 end)
+  end, function(open)
+    local raw = open()
+    t.eq(raw:read(), CLOSE)
+    t.eq(states, {})
+    raw:send(close_frame(4000))
+    await(function() return #states == 3 end)
+    t.eq(states, { true, true, true })
+  end)
+end)
+
 t.test("max_rate limits messages and pings: the connection ends with 1008", function()
   for _, opcode in ipairs { TEXT, kit.PING } do
     local got = 0

@@ -39,6 +39,25 @@ local function parse(...)
   return options
 end
 
+-- Returns the absolute path without the components "." and "..".
+local function absolute(path)
+  if path:sub(1, 1) ~= "/" then path = (os.getenv "PWD" or "") .. "/" .. path end
+  local parts = {}
+  for part in path:gmatch "[^/]+" do
+    if part == ".." then parts[#parts] = nil elseif part ~= "." then parts[#parts + 1] = part end
+  end
+  return "/" .. table.concat(parts, "/")
+end
+
+-- Ends the program if clients could download the private key. The option can also be the text of a key.
+local function check_key(options)
+  local key = options.key
+  if not key or key:find("-----BEGIN", 1, true) then return end
+  local folder = absolute(options.folder):gsub("/$", "") .. "/"
+  if absolute(key):sub(1, #folder) ~= folder then return end
+  command:fail("the key '%s' is in the folder that is served, so clients could download it: move it elsewhere", key)
+end
+
 -- Returns an error's message, from which the position, the names of calls and the error number are removed.
 local function plain(message)
   message = tostring(message):gsub("^[%w_./?=-]+:[%d?]+: ", ""):gsub("^[%a:]+: ", "", 1):gsub("^tls%.server: ", "")
@@ -59,6 +78,7 @@ end
 
 local options = parse(...)
 local addr = options.addr or "127.0.0.1"
+check_key(options)
 local args = table.pack(...)
 local web = require "lio.webserver"
 local app = web.new()

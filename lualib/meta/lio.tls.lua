@@ -77,9 +77,9 @@ function TlsServer:reload_if_changed() end
 ---@field version "1.2"|"1.3"
 ---@field cipher string name of the cipher suite, such as `TLS_AES_128_GCM_SHA256`
 ---@field resumed boolean whether an earlier session was resumed, without a new verification
----@field alpn string protocol that was negotiated; nil if there is none
----@field server_name string name that the client has requested; nil if there is none, and on the side of the client
----@field peer lio.TlsCertificate certificate of the peer; nil if the peer has none
+---@field alpn? string protocol that was negotiated; nil if there is none
+---@field server_name? string name that the client has requested; nil if there is none, and on the side of the client
+---@field peer? lio.TlsCertificate certificate of the peer; nil if the peer has none
 
 ---A certificate of a peer. The times are in seconds since the Unix epoch.
 ---@class lio.TlsCertificate

@@ -114,7 +114,11 @@ impl ServerCertVerifier for Verifier {
         if let Trust::Authorities(verifier, _) = &self.trust {
             match verifier.verify_server_cert(leaf, intermediates, name, ocsp, now) {
                 Ok(_) => {}
-                Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+                // An authority may have the issuer's name, but another kind of key.
+                Err(Error::InvalidCertificate(
+                    CertificateError::UnknownIssuer
+                    | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. },
+                )) => {
                     return Err(unknown_issuer(leaf, intermediates));
                 }
                 Err(error) => return Err(error),

@@ -25,7 +25,13 @@ local OPTIONS <const> = {
   end),
   origins = options.rule("\"same\", \"any\", a list of origins such as \"https://a.example\", or a function",
     function(value)
-      return value == "same" or value == "any" or type(value) == "table" or misuse.is_callable(value)
+      if type(value) ~= "table" or misuse.is_callable(value) then
+        return value == "same" or value == "any" or misuse.is_callable(value)
+      end
+      for _, origin in ipairs(value) do
+        if type(origin) ~= "string" then return false end
+      end
+      return true
     end),
   max_message = options.integer(1),
   max_frame = options.integer(1),
@@ -91,7 +97,7 @@ end
 
 -- Checks a request. Returns nil if it is a WebSocket handshake; otherwise the response that refuses it.
 local function refusal(req, opts)
-  if req.version ~= "1.1" or not has_token(req:header "upgrade", "websocket")
+  if req.method ~= "GET" or req.version ~= "1.1" or not has_token(req:header "upgrade", "websocket")
     or not has_token(req:header "connection", "upgrade")
   then
     return refuse(426, "this address accepts WebSocket connections only", { Upgrade = "websocket" })
@@ -99,6 +105,9 @@ local function refusal(req, opts)
   if req:header "sec-websocket-version" ~= "13" then
     local fields <const> = { Upgrade = "websocket", ["Sec-WebSocket-Version"] = "13" }
     return refuse(426, "the version of WebSocket must be 13", fields)
+  end
+  if req:header "transfer-encoding" or (tonumber(req:header "content-length") or 0) > 0 then
+    return refuse(400, "a WebSocket handshake must have no body")
   end
   if not is_allowed(req, opts.origins) then return refuse(403, "connections from this origin are not allowed") end
 end

@@ -21,8 +21,8 @@ local NAMES <const> = { open = true, message = true, close = true }
 local M = {}
 
 -- A connection with its callbacks, which is its event handler, has the fields `ws`, `c` (its connection of lio.net),
--- `req`, `message` and `close` (the callbacks, or nil), `on_events`, `is_busy`, and `is_receiving` (whether `open` has
--- returned).
+-- `req`, `message` and `close` (the callbacks, or nil), `on_events`, `is_busy`, `is_receiving` (whether `open` has
+-- returned), and `has_ended` (whether `close` must be called when no other callback runs).
 
 -- Logs the error of a callback, and closes the connection with 1011.
 local function fail(served, err)
@@ -36,6 +36,14 @@ local function call(served, callback, ...)
   if not ok then fail(served, err) end
 end
 
+-- Ends the service of a connection by a task. If the connection has ended, calls `close`.
+local function release(served)
+  served.is_busy = false
+  if not (served.has_ended and served.close) then return end
+  local ws <const> = served.ws
+  ws.driver.scheduler.start(call, served, served.close, ws.code, ws.reason)
+end
+
 -- Serving ----------------------------------------------------------------------------------------------
 
 -- The state of a task. Field: `served`, the connection whose messages it passes, or nil.
@@ -45,7 +53,9 @@ ServingTask.__index = ServingTask
 -- If the task was killed in a callback, ends the connection, because the program has not completed its work.
 function ServingTask.__close(task)
   local served <const> = task.served
-  if served then served.ws:abort() end
+  if not served then return end
+  served.ws:abort()
+  release(served)
 end
 
 local function ignore() end
@@ -66,6 +76,7 @@ local function make_queue(driver)
       task.served = served
       pass(served.c, served.ws, served.message or ignore)
       task.served, served.is_busy = nil, false
+      if served.has_ended then release(served) end
     end
   end
 
@@ -75,8 +86,10 @@ local function make_queue(driver)
     while true do
       local ok, err = xpcall(pass_messages, catch, task)
       if ok then break end
-      fail(task.served, err)
-      task.served.is_busy, task.served = false, nil
+      local served <const> = task.served
+      fail(served, err)
+      task.served = nil
+      release(served)
     end
     idle_task = task
   end
@@ -120,8 +133,8 @@ local function on_closed(ws)
   local served <const> = ws.served
   ws.served = nil
   ws.app_server:remove_websocket(ws)
-  local close <const> = served.close
-  if close then ws.driver.scheduler.start(call, served, close, ws.code, ws.reason) end
+  served.has_ended = true
+  if not served.is_busy then release(served) end
 end
 
 -- `serve(req, ws, callbacks)`: calls `callbacks.open`. From then on, passes the messages of the connection to
@@ -135,7 +148,7 @@ function M.serve(req, ws, callbacks)
   end
   local served <const> = {
     ws = ws, c = ws.c, req = req, message = callbacks.message, close = callbacks.close, on_events = queue.on_events,
-    is_busy = false, is_receiving = false,
+    is_busy = true, is_receiving = false, has_ended = false,
   }
   ws.served, ws.on_closed = served, on_closed
   if callbacks.open then
@@ -144,7 +157,7 @@ function M.serve(req, ws, callbacks)
     call(served, callbacks.open, req)
     task.served = nil
   end
-  if ws.is_closing then return end
+  if ws.is_closing then return release(served) end
   served.is_receiving = true
   driver:set_event_handler(ws.c, served)
   -- Messages may have arrived together with the request.

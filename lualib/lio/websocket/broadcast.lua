@@ -23,19 +23,25 @@ local function is_websocket(value) return getmetatable(value) == connections.Web
 -- connections that have accepted it, and the list of those that have not, or nil.
 local function deliver(call, list, streams, message, opts)
   misuse.check(call, 2, message, "string")
-  local count, queued, missed = core.broadcast(streams, message, opts.kind or "text", opts.limit or LIMIT)
+  local count, queued, missed, failed = core.broadcast(streams, message, opts.kind or "text", opts.limit or LIMIT)
   if not count then misuse.raise(queued) end
   for _, place in ipairs(queued or {}) do
     local ws = list[place]
     ws.driver:flush_later(ws.c)
   end
   if not (missed and missed[1]) then return count end
-  local slow = {}
-  for index, place in ipairs(missed) do slow[index] = list[place] end
+  local late, lost = {}, {}
+  for index, place in ipairs(missed) do late[index] = list[place] end
+  for index, place in ipairs(failed) do lost[index] = list[place] end
+  -- The end of a connection changes the list of a topic.
+  for _, ws in ipairs(lost) do ws:abort() end
   if opts.slow == "close" then
-    for _, ws in ipairs(slow) do ws:abort() end
+    for _, ws in ipairs(late) do
+      -- A connection that is closing is not slow.
+      if not ws.is_closing then ws:abort() end
+    end
   end
-  return count, slow
+  return count, late
 end
 
 -- `broadcast(list, message [, opts])`: sends a message to a list of connections, without waiting. `opts`: `kind`

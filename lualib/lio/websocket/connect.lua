@@ -2,6 +2,7 @@
 
 local connections = require "lio.websocket.connection"
 local core = require "lio.websocket.core"
+local defer = require "lio.defer"
 local default_net = require "lio.net"
 local drivers = require "lio.net.driver"
 local endpoints = require "lio.http.client.endpoint"
@@ -45,9 +46,19 @@ local DEFAULTS <const> = {
 local SCHEMES <const> = { ws = "http", wss = "https" }
 
 -- The fields that the client sets itself.
-local OWN <const> = { host = true, upgrade = true, connection = true, origin = true }
+local OWN <const> = {
+  host = true, upgrade = true, connection = true, origin = true, ["content-length"] = true,
+  ["transfer-encoding"] = true,
+}
 
 local M = {}
+
+-- Closes a connection whose handshake fails, or whose task is killed. Field: `c`, or nil.
+local Guard = {}
+Guard.__index = Guard
+function Guard.__close(guard)
+  if guard.c then guard.c:close() end
+end
 
 -- Parses the URL. Returns a URL of the scheme http or https; or nil and a message.
 local function parse(text)
@@ -62,12 +73,20 @@ end
 -- Returns the head of the request.
 local function head_of(url, request, opts)
   local lines = { ("GET %s HTTP/1.1\r\nHost: %s\r\n"):format(url.target, url.authority), request:fields() }
-  if opts.origin then lines[#lines + 1] = "Origin: " .. opts.origin .. "\r\n" end
+  if opts.origin then
+    if opts.origin:find "[%c]" then
+      misuse.raise "websocket.connect: option 'origin' must be a string without control characters"
+    end
+    lines[#lines + 1] = "Origin: " .. opts.origin .. "\r\n"
+  end
   if url.user then
     local credentials = require "lio.http.client.credentials"(url.user, url.password)
     lines[#lines + 1] = "Authorization: " .. credentials .. "\r\n"
   end
   for name, value in pairs(opts.headers or {}) do
+    if type(name) ~= "string" then
+      misuse.raise("websocket.connect: headers: the name of a field must be a string, got " .. misuse.shown(name))
+    end
     local ok, message = pcall(http.check_field, name, value)
     if not ok then misuse.raise("websocket.connect: headers: " .. message) end
     if OWN[name:lower()] or name:lower():find "^sec%-websocket%-" then
@@ -88,16 +107,26 @@ end
 
 -- Sends the head of the request, and checks the response. Returns true, the subprotocol and the parameters of the
 -- compression; or nil, message, code.
-local function shake_hands(c, request, head, deadline)
-  local left = math.max(deadline - now(), 0.001)
-  c:timeout(left, left)
+local function exchange(c, request, head)
   local ok, message, _, code = c:send(head)
   if not ok then return nil, message, code end
   local response
   response, message, _, code = c:recv("until", "\r\n\r\n", MAX_HEAD)
   if not response then return nil, message or "the connection was closed during the handshake", code or "closed" end
-  c:timeout(nil, nil)
   return request:check(response .. "\r\n\r\n")
+end
+
+-- Like `exchange`, but fails with "timeout" at the time `deadline`.
+local function shake_hands(driver, c, request, head, deadline)
+  local is_late = false
+  local id <const> = driver.timers:add(math.max(deadline - now(), 0.001), { expired = function()
+    is_late = true
+    c:close()
+  end })
+  local _ <close> = defer(function() driver.timers:cancel(id) end)
+  local ok, message, code = exchange(c, request, head)
+  if is_late then return nil, "websocket: the server has not completed the handshake in time", "timeout" end
+  return ok, message, code
 end
 
 -- `connect(url [, opts])` connects to `"ws://host/path"` or `"wss://host/path"`. Returns a connection (see
@@ -136,11 +165,10 @@ function M.connect(url, opts)
   local c
   c, message, code = endpoint:connect(driver, driver.net, all.connect_timeout)
   if not c then return nil, message, code end
-  local ok, protocol, deflate = shake_hands(c, request, head, deadline)
-  if not ok then
-    c:close()
-    return nil, protocol, deflate
-  end
+  local guard <close> = setmetatable({ c = c }, Guard)
+  local ok, protocol, deflate = shake_hands(driver, c, request, head, deadline)
+  if not ok then return nil, protocol, deflate end
+  guard.c = nil
   return connections.new(driver, c, {
     role = "client", protocol = protocol, deflate = deflate, ping = all.ping, timeout = all.timeout,
     max_message = all.max_message, max_frame = all.max_frame or all.max_message, max_ratio = all.max_ratio,

@@ -6,6 +6,7 @@
 -- and all waits on it end.
 
 local core = require "lio.websocket.core"
+local defer = require "lio.defer"
 local misuse = require "lio.misuse"
 local stream = require "lio.stream"
 
@@ -26,9 +27,9 @@ local M = {}
 -- Fields: `c` (the connection of lio.net), `driver`, `protocol` (the subprotocol, or nil), `is_compressed`, `topics`
 -- (the topics to which it belongs, or nil), `on_closed` (called once at the end, or nil), `timer`, `ping_after` and
 -- `timeout` (seconds, or false), `awaits_pong`, `queued_at_ping` (bytes), `is_closing` (whether `close` was called, or
--- the connection has ended), `ended`, `closer` (the token of a task in `close`), `code` and `reason` (of the end, once
--- it is known). For web/websocket.lua: `app_server`, and `served` (the callbacks, while they receive; see
--- web/websocket_callbacks.lua).
+-- the connection has ended), `is_awaited` (whether a task waits for the peer's close frame), `ended`, `closers` (the
+-- tokens of other tasks in `close`, or nil), `code` and `reason` (of the end, once it is known). For web/websocket.lua:
+-- `app_server`, and `served` (the callbacks, while they receive; see web/websocket_callbacks.lua).
 local WebSocket = {}
 WebSocket.__index = WebSocket
 WebSocket.__name = "lio.websocket"
@@ -53,7 +54,7 @@ local function finish(ws, code, reason)
   driver:set_event_handler(ws.c, nil)
   driver.net.close(ws.c)
   for topic in pairs(ws.topics or {}) do topic:remove(ws) end
-  if ws.closer then driver:wake(ws.closer, true) end
+  for token in pairs(ws.closers or {}) do driver:wake(token, true) end
   local on_closed = ws.on_closed
   if on_closed then on_closed(ws) end
 end
@@ -172,7 +173,8 @@ end
 local function after_send(ws, queued, message, code)
   if not queued then
     if code == "misuse" then misuse.raise(message) end
-    if code ~= "closed" then finish(ws, ABNORMAL, message) end
+    -- While the connection closes, the peer's close frame may still arrive.
+    if not ws.is_closing then finish(ws, ABNORMAL, message) end
     return nil, message, code
   end
   if queued < 0 then
@@ -210,9 +212,10 @@ function WebSocket:try_send(message, kind, limit)
 end
 
 -- `ws:ping([payload])`: sends a ping with a payload of at most 125 bytes. The connection sends pings by itself, see the
--- option `ping`. Returns true; or nil, message, code.
+-- option `ping`. Returns true; false, "full" if more than 1 MiB is queued for the peer; or nil, message, code.
 function WebSocket:ping(payload)
   check(self, "ping")
+  if self.c:queued() > LIMIT then return false, "full" end
   local queued, message, code = core.ping(self.c, payload or "")
   if queued == true then return true end
   if not queued then return after_send(self, nil, message, code) end
@@ -228,21 +231,30 @@ end
 
 -- Closing ----------------------------------------------------------------------------------------------
 
--- Skips messages until the peer has closed its side, at most CLOSE_TIME seconds. Then ends the connection.
-local function await_close(ws)
+-- Waits until the connection has ended, at most CLOSE_TIME seconds.
+local function await_end(ws)
   local driver <const> = ws.driver
+  local token <const> = driver:new_token()
+  ws.closers = ws.closers or {}
+  ws.closers[token] = true
+  local _ <close> = defer(function() ws.closers[token] = nil end)
+  driver:wait(token, CLOSE_TIME)
+end
+
+-- Skips messages until the peer has closed its side, at most CLOSE_TIME seconds. Then ends the connection, even if the
+-- task is killed.
+local function await_close(ws)
+  ws.is_awaited = true
+  local _ <close> = defer(function() finish(ws, ABNORMAL, "the peer has not answered the close frame") end)
   if has_receiver(ws) then
-    -- Another task receives, and will call `on_end`.
-    ws.closer = driver:new_token()
-    driver:wait(ws.closer, CLOSE_TIME)
-    ws.closer = nil
+    -- The task that receives will call `on_end`.
+    await_end(ws)
   else
     local deadline = now() + CLOSE_TIME
     repeat
       local message, problem = receive_until(ws, deadline)
     until not message or problem == "timeout"
   end
-  finish(ws, ABNORMAL, "the peer has not answered the close frame")
 end
 
 -- `ws:close([code [, reason]])`: ends the connection: sends a close frame, and waits at most 5 seconds for the peer's.
@@ -268,7 +280,7 @@ function WebSocket:close(code, reason)
     driver:set_event_handler(self.c, nil)
   end
   if coroutine.isyieldable() then
-    if not self.closer then await_close(self) end
+    if self.is_awaited then await_end(self) else await_close(self) end
   elseif is_first then
     driver.scheduler.fork(await_close, self)
   end

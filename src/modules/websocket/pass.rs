@@ -31,6 +31,9 @@ pub(super) fn passer(call: &mut Call<'_>) -> Result<Closure<Callbacks>, Fault> {
 
 const PASS: Function = Function::new(|call: &mut Call<'_>| {
     call.drop_to(CALLBACK);
+    if let (_, Some(websocket)) = call.object_mut::<Connection>(CONNECTION)?.parts() {
+        websocket.has_callbacks = true;
+    }
     step(call)
 });
 

@@ -61,7 +61,12 @@ const POLL: Function = Function::new(poll);
 fn receive(call: &mut Call<'_>) -> Result<Next<Reply>, Fault> {
     // A `for` passes the last message as the second argument.
     call.drop_to(1);
-    let connection = call.object::<Connection>(1).map_err(|fault| fault.in_call("receive", 0))?;
+    let connection = call.object_mut::<Connection>(1).map_err(|fault| fault.in_call("receive", 0))?;
+    if let (_, Some(websocket)) = connection.parts()
+        && websocket.has_callbacks
+    {
+        return Err(Fault::message("receive: the callbacks of this connection receive its messages"));
+    }
     if connection.holders.reader != Reader::None {
         return Err(Fault::message("receive: another task is already receiving on this connection"));
     }

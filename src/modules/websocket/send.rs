@@ -169,14 +169,14 @@ results! {
     pub(super) enum Delivered {
         /// All connections have sent the message.
         All(i64),
-        Some((i64, Value, Value)),
+        Some((i64, Value, Value, Value)),
         Failed((Nil, String, &'static str)),
     }
 }
 
 /// `core.broadcast(list, message, kind, limit)`: sends a message to the connections in `list`, of which servers are one
-/// end. Returns how many have accepted it; unless all have sent it, also the places of those that have queued it, and of
-/// those that have not accepted it. Returns `nil, message, code` if the message or the kind is invalid.
+/// end. Returns how many have accepted it; unless all have sent it, also the places of those that have queued it, of those
+/// that have not accepted it, and of those of the latter whose connection has failed. Returns `nil, message, code` if the message or the kind is invalid.
 pub(super) fn broadcast(call: &mut Call<'_>) -> Result<Delivered, Fault> {
     let limit = call.integer_in(4, 0..=i64::MAX, "limit")? as usize;
     let count = call.raw_length(1) as i64;
@@ -188,7 +188,7 @@ pub(super) fn broadcast(call: &mut Call<'_>) -> Result<Delivered, Fault> {
     };
     let mut frames = Broadcast::new(kind, message.clone());
     let top = call.count();
-    let (mut queued, mut missed) = (Vec::new(), Vec::new());
+    let (mut queued, mut missed, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     for place in 1..=count {
         let index = call.element(1, place)?;
         let connection = call.object_mut::<Connection>(index)?;
@@ -200,18 +200,23 @@ pub(super) fn broadcast(call: &mut Call<'_>) -> Result<Delivered, Fault> {
                 };
                 frame.map_or(Delivery::Closed, |frame| stream.share(&frame, limit))
             }
-            Err(_) => Delivery::Closed,
+            // No message may follow a close frame.
+            Err(_) => Delivery::Full,
         };
         call.drop_to(top);
         match delivery {
             Delivery::Sent => {}
             Delivery::Queued => queued.push(Value::Integer(place)),
-            Delivery::Full | Delivery::Closed => missed.push(Value::Integer(place)),
+            Delivery::Full => missed.push(Value::Integer(place)),
+            Delivery::Closed => {
+                missed.push(Value::Integer(place));
+                failed.push(Value::Integer(place));
+            }
         }
     }
     let accepted = count - missed.len() as i64;
     Ok(match queued.is_empty() && missed.is_empty() {
         true => Delivered::All(accepted),
-        false => Delivered::Some((accepted, Value::List(queued), Value::List(missed))),
+        false => Delivered::Some((accepted, Value::List(queued), Value::List(missed), Value::List(failed))),
     })
 }

@@ -62,6 +62,8 @@ pub(crate) struct WebSocket {
     shared: Rc<Shared>,
     /// The limit of messages and pings, and when it was set.
     rate: Option<Box<(Rate, Instant)>>,
+    /// Whether callbacks receive the messages.
+    pub(super) has_callbacks: bool,
     /// Whether bytes have arrived since the last check.
     pub(super) is_alive: bool,
     /// Whether a close frame was sent; no frame may follow it.
@@ -78,6 +80,7 @@ impl WebSocket {
             role,
             shared,
             rate: None,
+            has_callbacks: false,
             is_alive: true,
             close_sent: false,
         }
