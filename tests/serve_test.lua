@@ -122,12 +122,12 @@ for _, count in ipairs { 1, 2 } do
 end
 
 t.test("a key in the folder that is served is refused", function()
-  local key = t.quote(t.write(site .. "/deep/key.pem", "x"))
-  for _, words in ipairs { folder .. " --key " .. key, folder .. "/../site/ --key " .. folder .. "/./deep/key.pem" } do
+  local key = t.quote(t.write(site .. "/sub/key.pem", "x"))
+  for _, words in ipairs { folder .. " --key " .. key, folder .. "/sub/.. --key " .. folder .. "/./sub/key.pem" } do
     fails(words .. " --cert x --port 0", "the key '")
     t.ok(t.run(lio .. words .. " --cert x --port 0").err:find "clients could download it: move it elsewhere\n$")
   end
-  os.remove(site .. "/deep/key.pem")
+  os.remove(site .. "/sub/key.pem")
 end)
 
 t.test("--cert and --key serve HTTPS with these files", function()
