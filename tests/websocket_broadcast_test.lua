@@ -140,7 +140,7 @@ t.test("a slow connection misses messages above the limit, the others get all; w
   end
 end)
 
-t.test("a topic leaves closing connections alone, even with slow = \"close\", and removes those that have failed", function()
+t.test("a topic leaves closing connections alone, and removes those that have failed", function()
   local list = {}
   kit.serve({ ping = false }, function(ws)
     list[#list + 1] = ws
