@@ -12,6 +12,9 @@ import kosoku
 
 # Kosoku 0.1.0 raises TypeError in many cases of the groups 12 and 13 (it hashes a str), and the rest takes long.
 EXCLUDED = None if os.environ.get("AUTOBAHN_ALL") else ["12.*", "13.*"]
+# The cases of group 9 have large messages, and take most of the time.
+if os.environ.get("AUTOBAHN_SHORT"):
+    EXCLUDED = ["9.*", "12.*", "13.*"]
 
 
 async def results():
