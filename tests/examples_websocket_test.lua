@@ -8,17 +8,19 @@ local loop = require "lio.loop"
 local websocket = require "lio.websocket"
 
 -- Runs `f(connect, port, child)` while an example serves; `connect(path, opts)` opens a connection. The example must
--- end with exit code 0. Returns what it has printed after its address.
+-- end with exit code 0; `f` returns true if it has sent SIGTERM. Returns what it has printed after its address.
 local function with(name, arguments, f)
   local script = t.quote(t.root .. "examples/websocket/" .. name .. ".lua")
   local words = { t.lio(), script, "0", table.unpack(arguments) }
   local child <close>, port = childkit.start("timeout --foreground -k 10 60 " .. table.concat(words, " "))
+  local has_killed
   local ok, problem = xpcall(loop.run, debug.traceback, function()
-    f(function(path, opts)
+    has_killed = f(function(path, opts)
       return assert(websocket.connect(("ws://127.0.0.1:%d%s"):format(port, path), opts))
     end, port, child)
   end)
-  child:kill()
+  -- A second SIGTERM would end the program without its stop.
+  if not has_killed then child:kill() end
   local rest = child:all()
   local code = child:close()
   if not ok then error(problem .. "\n" .. rest, 0) end
@@ -47,6 +49,7 @@ t.test("echo sends messages back, and closes its connections when it ends", func
       t.eq({ ws:receive(10) }, { nil, "closed", "closed" })
       t.eq(ws.code, 1001)
     end
+    return true
   end)
 end)
 
