@@ -4,6 +4,7 @@
 local callbacks = require "lio.web.websocket_callbacks"
 local connections = require "lio.websocket.connection"
 local core = require "lio.websocket.core"
+local defer = require "lio.defer"
 local handler_error = require "lio.web.handler_error"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
@@ -140,6 +141,22 @@ local function serve_function(req, ws, handler)
   ws:close(INTERNAL_ERROR, "internal error")
 end
 
+-- Takes over the connection of a request, and sends the head of the response. Returns the connection, which counts as a
+-- guest of the server; or nil if it has ended.
+local function switch(app_server, req, head)
+  local c <const> = req:take_over()
+  local is_open = false
+  app_server:change_guests(1)
+  -- The task may be killed while the response is sent.
+  local _ <close> = defer(function()
+    if is_open then return end
+    app_server:change_guests(-1)
+    c:close()
+  end)
+  is_open = c:send(head)
+  return is_open and c
+end
+
 -- Accepts the connection of a request. Returns nothing, or the response that refuses it.
 local function accept(req, res, opts, handler)
   local status, body, headers = refusal(req, opts)
@@ -149,13 +166,9 @@ local function accept(req, res, opts, handler)
   local exchange = exchange_of(req)
   local app_server <const>, driver <const> = exchange.app_server, exchange.driver
   if app_server.stopping then return refuse(503, "the server is stopping") end
-  local c = req:take_over()
   res.sent_code = 101
-  app_server:change_guests(1)
-  if not c:send(head) then
-    app_server:change_guests(-1)
-    return c:close()
-  end
+  local c = switch(app_server, req, head)
+  if not c then return end
   local ws = connections.new(driver, c, {
     role = "server", protocol = protocol, deflate = deflate, ping = opts.ping, timeout = opts.timeout,
     max_message = opts.max_message, max_frame = opts.max_frame or opts.max_message, max_ratio = opts.max_ratio,
@@ -163,6 +176,8 @@ local function accept(req, res, opts, handler)
   })
   ws.app_server, ws.on_closed = app_server, leave
   app_server:add_websocket(ws)
+  -- The stop has begun while the response was sent, and has not closed this connection.
+  if app_server.stopping then ws:close(GOING_AWAY, STOPPING) return end
   if type(handler) == "table" then callbacks.serve(req, ws, handler) else serve_function(req, ws, handler) end
 end
 

@@ -73,6 +73,10 @@ end
 
 -- Receiving --------------------------------------------------------------------------------------------
 
+-- The function that receives without waiting: returns a message and its kind; false if none has arrived; nil at the
+-- end.
+local poll = core.poller(on_end, on_queued)
+
 -- Returns the function that receives a message on a connection of lio.net and waits for it, for the tasks of a driver.
 local function receiver_of(driver)
   local receive = receivers[driver]
@@ -80,7 +84,6 @@ local function receiver_of(driver)
   if driver.is_native then
     receive = core.receiver(on_end, on_queued)
   else
-    local poll = core.poller(on_end, on_queued)
     receive = function(c)
       while true do
         local message, kind = poll(c)
@@ -92,10 +95,6 @@ local function receiver_of(driver)
   receivers[driver] = receive
   return receive
 end
-
--- The function that receives without waiting: returns a message and its kind; false if none has arrived; nil at the
--- end.
-local poll = core.poller(on_end, on_queued)
 
 -- The function that calls `callback(ws, message, kind)` for each message that has arrived on `c`.
 M.pass = core.passer(on_end, on_queued)
