@@ -45,17 +45,17 @@ t.test("a Content-Length that is not a plain number is refused with 400", functi
   refuses(cases)
 end)
 
-t.test("repeated lengths that differ are refused with 400; repeated equal lengths are accepted", function()
+-- Regression: repeated equal lengths were accepted, which nginx, Apache, Node and others refuse.
+t.test("repeated lengths are refused with 400, even if they are equal", function()
   refuses {
+    { post("Content-Length: 5", "Content-Length: 5") .. "hello", 400 },
+    { post("Content-Length: 5", "content-length: 5") .. "hello", 400 },
+    { post("Content-Length: 5, 5") .. "hello", 400 },
+    { post("Content-Length: 5,5") .. "hello", 400 },
     { post("Content-Length: 5", "Content-Length: 6") .. "hello", 400 },
     { post("Content-Length: 5, 6") .. "hello", 400 },
     { post("Content-Length: 5", "content-length: 05x") .. "hello", 400 },
   }
-  http.with(app_of_bodies(), function(open)
-    local c = open()
-    t.eq(c:ask(post("Content-Length: 5", "Content-Length: 5") .. "hello").body, "/p hello")
-    t.eq(c:ask(post("Content-Length: 5, 5") .. "hello").body, "/p hello")
-  end)
 end)
 
 t.test("a length together with chunked is refused with 400", function()

@@ -125,6 +125,14 @@ fn read_field(buf: &[u8], field: &Field, request: &mut RequestFields) -> Result<
             request.expects = true;
         }
         7 if name.eq_ignore_ascii_case(b"upgrade") => request.has_upgrade = true,
+        // Proxies disagree on repeated lengths, even if they are equal, so a request has at most one (RFC 9110 section
+        // 8.6 permits to refuse them).
+        14 if name.eq_ignore_ascii_case(b"content-length") => {
+            let length = decimal(value).ok_or(Reject::bad("malformed Content-Length"))?;
+            if request.message.length.replace(length).is_some() {
+                return Err(Reject::bad("more than one Content-Length"));
+            }
+        }
         _ => return request.message.read(name, value),
     }
     Ok(())
@@ -135,7 +143,8 @@ fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(<[u8]>::trim_ascii)
 }
 
-/// Reads a `Content-Length` field. Some proxies repeat the length, in one line or several; equal values count as one.
+/// Reads a `Content-Length` field of a response. Some servers repeat the length, in one line or several; equal values
+/// count as one.
 fn read_length(value: &[u8], mut before: Option<u64>) -> Result<u64, Reject> {
     for member in members(value) {
         let length = decimal(member).ok_or(Reject::bad("malformed Content-Length"))?;
