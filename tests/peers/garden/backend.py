@@ -43,7 +43,7 @@ class Backend:
             values.setdefault(field[1].lower(), []).append(field[2])
         lengths, codings = values.get(b"content-length", []), values.get(b"transfer-encoding", [])
         if len(lengths) + len(codings) > 1 or any(c.lower() != b"chunked" for c in codings) \
-                or not all(length.isdigit() for length in lengths):
+                or not all(length.isdigit() and int(length) < 1 << 63 for length in lengths):
             return self._anomaly(writer, head)
         line = "%s %s %s " % (match[1].decode(), hexed(match[2]), hexed(values.get(b"host", [b""])[0]))
         at, mine = len(self.ledger), self.ledger

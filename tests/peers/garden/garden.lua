@@ -33,8 +33,8 @@ function garden.bytes(line)
   return table.concat(pieces)
 end
 
---- Reads the corpus. Returns a list of tables: `class`, `name`, `bytes` (without `garden.NEXT`), and `want`, the outcome
---- in lio.
+--- Reads the corpus. Returns a list of tables: `class`, `name`, `bytes` (without `garden.NEXT`), and `want`, the
+-- outcome in lio.
 function garden.cases(path)
   local cases, class = {}, nil
   for line in io.lines(path) do
@@ -59,8 +59,8 @@ local function hex(bytes)
 end
 
 --- Returns an app that responds to each request with the field X-Seen: the method, and in hexadecimal the target, the
---- host and the body, with `-` for an empty one. At most 100 bytes of each are shown; `+LENGTH` follows if it is longer.
---- `GET /ledger` returns these lines of all requests since the last call. A body that is not complete is `!`.
+-- host and the body, with `-` for an empty one. At most 100 bytes of each are shown; `+LENGTH` follows if it is longer.
+-- `GET /ledger` returns these lines of all requests since the last call. A body that is not complete is `!`.
 function garden.app()
   local app, ledger = web.new(), {}
   local function show(req, res)

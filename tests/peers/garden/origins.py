@@ -38,7 +38,7 @@ def view(found, state):
 
 
 def same(a, b):
-    """Whether two items mean the same for the framing. A server may refuse a method or a path, and go on."""
+    """Whether two items mean the same for the framing. A server may refuse a method or a path, and read on."""
     kinds = {a[0], b[0]}
     if kinds == {"request"} or kinds == {"end"}:
         return a == b
@@ -75,7 +75,7 @@ def read_decisions():
 
 
 def decided(decisions, server, kind, name):
-    return any(fnmatch.fnmatchcase(server, s) and kind == k and fnmatch.fnmatchcase(name, n)
+    return any((server in s.split() or s == "*") and kind == k and fnmatch.fnmatchcase(name, n)
         for s, k, n, _ in decisions)
 
 

@@ -5,7 +5,7 @@ import asyncio
 import re
 
 # A server that has sent nothing for this time, in seconds, waits for more bytes.
-QUIET = 0.8
+QUIET = 1.2
 
 
 class Response:
@@ -68,8 +68,9 @@ def is_next(response):
     return bool(response.seen) and response.seen.startswith("GET 2f6e657874 ")
 
 
-async def send(port, data):
-    """Sends `data`. Returns the responses, and "open", "close" or "waits"."""
+async def send(port, data, before_close=None):
+    """Sends `data`. Returns the responses, and "open", "close" or "waits". `before_close`: an asynchronous function that
+    is called while the connection is still open."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     received, ended, found = b"", False, []
     try:
@@ -88,6 +89,8 @@ async def send(port, data):
         ended = True
         found = responses(received, True)
     finally:
+        if before_close:
+            await before_close()
         writer.transport.abort()
     if ended or (found and found[-1].closes):
         return found, "close"
