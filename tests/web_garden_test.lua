@@ -93,9 +93,10 @@ local AFTER_THE_END <const> = { ["length: longer than the body"] = "400, close" 
 
 local cases = garden.cases(t.root .. "tests/peers/garden/corpus.txt")
 
--- Calls `send` for the cases that `selects` selects, and sets their field `got`.
-local function run(send, selects)
-  http.with(garden.app(), function(_, server)
+-- Calls `send` for the cases that `selects` selects, and sets their field `got`. `unread`: whether the handler leaves
+-- bodies unread.
+local function run(send, selects, unread)
+  http.with(garden.app(unread), function(_, server)
     local port = math.tointeger(tonumber(server.url:match ":(%d+)/$"))
     local at, running, done = 0, AT_A_TIME, {}
     local function work()
@@ -148,6 +149,32 @@ t.test("the outcomes are the same if the bytes arrive one by one", function()
   run(exchange_bytewise, function(case) return #case.bytes <= 500 end)
   for _, case in ipairs(cases) do
     if case.got then t.eq(case.got, wanted(case), case.name) end
+  end
+end)
+
+-- The requests of an outcome, without their bodies; its last word; and whether it has a refusal.
+local function requests_of(text)
+  local list, refused = {}, false
+  text = text:gsub(" %b[]", "")
+  for item in text:gmatch "[^,]+" do
+    if item:find "^ *%d%d%d$" then refused = true else list[#list + 1] = item:match "^ *(.*)$" end
+  end
+  return list, table.remove(list), refused
+end
+
+t.test("the same requests are read if the handler does not read bodies", function()
+  run(exchange, function() return true end, true)
+  for _, case in ipairs(cases) do
+    local want, want_state, refused = requests_of(wanted(case))
+    local got, got_state = requests_of(case.got)
+    -- The response precedes the fault in a body, which then ends the connection.
+    if refused and #got == #want + 1 then
+      t.ok(got_state ~= "open", case.name)
+      got[#got] = nil
+    elseif not refused then
+      t.eq(got_state, want_state, case.name)
+    end
+    t.eq(got, want, case.name)
   end
 end)
 

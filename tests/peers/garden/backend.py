@@ -12,16 +12,18 @@ def hexed(data):
 
 
 class Backend:
-    """`ledger`: a line for each request since it was emptied, as garden.lua describes."""
+    """`ledger`: a line for each request since it was emptied, as garden.lua describes. `connections`, `requests`: their
+    numbers since the start."""
 
     def __init__(self):
-        self.ledger, self.port = [], None
+        self.ledger, self.port, self.connections, self.requests = [], None, 0, 0
 
     async def start(self):
         self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 20)
         self.port = self.server.sockets[0].getsockname()[1]
 
     async def _serve(self, reader, writer):
+        self.connections += 1
         try:
             while await self._exchange(reader, writer):
                 pass
@@ -46,6 +48,7 @@ class Backend:
                 or not all(length.isdigit() and int(length) < 1 << 63 for length in lengths):
             return self._anomaly(writer, head)
         line = "%s %s %s " % (match[1].decode(), hexed(match[2]), hexed(values.get(b"host", [b""])[0]))
+        self.requests += 1
         at, mine = len(self.ledger), self.ledger
         mine.append(line + "!")
         if values.get(b"expect", [b""])[0].lower() == b"100-continue":

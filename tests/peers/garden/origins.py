@@ -59,7 +59,7 @@ def compare(lio, other):
                 return "stricter"
             if "refused" in (ours[0], theirs[0]):
                 if ours[0] == theirs[0]:
-                    # Both refuse. A server that goes on after the refusal is laxer.
+                    # Both refuse. A server that reads on after the refusal is laxer.
                     return "same" if ("end", "open") not in (lio[-1], other[-1]) else \
                         "stricter" if other[-1] == ("end", "open") else "laxer"
                 return "stricter" if ours[0] == "refused" or ours == ("end", "close") else "laxer"

@@ -106,9 +106,9 @@ class Garden:
 
     # Servers with a handler.
 
-    def lio(self):
+    def lio(self, mode="read"):
         self.versions["lio"] = first_line(LIO, "--version")
-        return self.printing("lio", [LIO, os.path.join(FOLDER, "lio_server.lua")])
+        return self.printing("lio", [LIO, os.path.join(FOLDER, "lio_server.lua"), mode])
 
     def lio_proxy(self, origin):
         return self.printing("lio_proxy", [LIO, "examples/reverse_proxy.lua", "0", "http://127.0.0.1:%d" % origin, "5"])
