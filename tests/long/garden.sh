@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The garden of servers: the byte streams of tests/peers/garden/corpus.txt are sent to lio and to nginx, HAProxy, h2o,
 # Caddy, Apache, h11, hyper and Node, and what each has read is compared. Then attempts of request smuggling go through
-# pairs of a proxy and a server, with lio on either side. tests/peers/garden/README.md describes the outcomes. Needs the
-# packages nginx-light, haproxy, h2o, caddy, apache2-bin and nodejs, cargo, python3 with venv, and the package indexes of
-# Python and Rust. A missing server counts as a failure. Takes about two minutes.
+# pairs of a proxy and a server, with lio on either side; and random mutations of the byte streams go to all servers for a
+# minute. tests/peers/garden/README.md describes the outcomes. Needs the packages nginx-light, haproxy, h2o, caddy,
+# apache2-bin and nodejs, cargo, python3 with venv, and the package indexes of Python and Rust. A missing server counts as
+# a failure. Takes about three minutes.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -51,5 +52,6 @@ part() {
 }
 part origins.py ${GARDEN_TABLE:+--table "$GARDEN_TABLE"} ${GARDEN_DETAILS:+--details "$GARDEN_DETAILS"}
 part pairs.py
+part mutate.py 60
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -68,15 +68,15 @@ def is_next(response):
     return bool(response.seen) and response.seen.startswith("GET 2f6e657874 ")
 
 
-async def send(port, data, before_close=None):
+async def send(port, data, before_close=None, quiet=QUIET):
     """Sends `data`. Returns the responses, and "open", "close" or "waits". `before_close`: an asynchronous function that
-    is called while the connection is still open."""
+    is called while the connection is still open; `quiet`: replaces QUIET."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     received, ended, found = b"", False, []
     try:
         writer.write(data)
         while not (found and is_next(found[-1])):
-            piece = await asyncio.wait_for(reader.read(1 << 20), QUIET)
+            piece = await asyncio.wait_for(reader.read(1 << 20), quiet)
             if not piece:
                 ended = True
             received += piece
