@@ -60,8 +60,8 @@ end
 
 --- Returns an app that responds to each request with the field X-Seen: the method, and in hexadecimal the target, the
 -- host and the body, with `-` for an empty one. At most 100 bytes of each are shown; `+LENGTH` follows if it is longer.
--- `GET /ledger` returns these lines of all requests since the last call. A body that is not complete is `!`. If `unread`
--- is true, the handler responds without reading the body, which is shown as empty.
+-- `GET /ledger` returns these lines of all requests since the last call. A body that is not complete is `!`.
+-- If `unread` is true, the handler responds without reading the body, which is shown as empty.
 function garden.app(unread)
   local app, ledger = web.new(), {}
   local function show(req, res)

@@ -45,6 +45,17 @@ def mutated(rng, inputs):
     return bytes(data)
 
 
+def cases(seed, count):
+    """Returns `count` mutations as cases for pairs.py."""
+    rng, inputs = random.Random(seed), [case.data for case in corpus.read() if 0 < len(case.data) < 400]
+    found = []
+    for _ in range(count):
+        data = mutated(rng, inputs)
+        found.append(corpus.Case("mutations", "mutation " + outcome.escaped(data)))
+        found[-1].data = data
+    return found
+
+
 def accepts(answer):
     """Whether the first request is accepted."""
     items = origins.view(*answer)
@@ -77,7 +88,11 @@ async def main(seconds, seed):
         await back.start()
         for name in ("lio",) + servers.ORIGINS + servers.PROXIES:
             arguments = [back.port] if name in servers.PROXIES else []
-            ports[name] = await asyncio.to_thread(getattr(garden, name), *arguments)
+            try:
+                ports[name] = await asyncio.to_thread(getattr(garden, name), *arguments)
+            except (servers.Missing, RuntimeError) as problem:
+                findings += 1
+                print("FAILED: %s: %s" % (name, problem))
         end = time.monotonic() + seconds
 
         async def work():

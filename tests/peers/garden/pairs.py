@@ -1,6 +1,7 @@
-"""Attempts of request smuggling through pairs of the garden: `python3 pairs.py [--details FILE]`. Each case of the
-corpus is sent to a proxy, and a victim sends its own request on another connection, before and after the attacker's
-connection is closed. The victim must get its own response, and the server must see only requests that the proxy sent.
+"""Attempts of request smuggling through pairs of the garden: `python3 pairs.py [--details FILE] [--only WORD]
+[--mutations COUNT [--seed SEED]]`. Each case of the corpus, or each of COUNT random mutations of the corpus, is sent to a
+proxy, and a victim sends its own request on another connection, before and after the attacker's connection is closed.
+The victim must get its own response, and the server must see only requests that the proxy sent.
 
 - nginx, HAProxy, h2o, Caddy and Apache in front of lio. The requests that the proxy sent are those that backend.py,
   behind another instance of the same proxy, reads from the same bytes. The proxies must reuse connections, because
@@ -13,12 +14,14 @@ Prints "N passed, M failed" at the end. Called by tests/long/garden.sh."""
 import argparse
 import asyncio
 import os
+import random
 import re
 import sys
 import tempfile
 
 import backend
 import corpus
+import mutate
 import outcome
 import servers
 
@@ -186,8 +189,13 @@ async def main():
     options = argparse.ArgumentParser()
     options.add_argument("--details")
     options.add_argument("--only", default="")
+    options.add_argument("--mutations", type=int)
+    options.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     options = options.parse_args()
     cases, failures, details, passed = corpus.read(), [], [], {}
+    if options.mutations:
+        cases = mutate.cases(options.seed, options.mutations)
+        print("seed %d" % options.seed)
 
     def report(pair, case, problems, sent, seen, text):
         if problems:
