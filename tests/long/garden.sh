@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The garden of servers: the byte streams of tests/peers/garden/corpus.txt are sent to lio and to nginx, HAProxy, h2o,
-# Caddy, Apache, h11, hyper and Node, and what each has read is compared. Then attempts of request smuggling go through
+# Caddy, Apache, h11, hyper and Node, and what each has read is compared, as are the responses that lio's client and three
+# others have read from the bytes of responses.txt. Then attempts of request smuggling go through
 # pairs of a proxy and a server, with lio on either side; and random mutations of the byte streams go the same ways for
 # two minutes. tests/peers/garden/README.md describes the outcomes. Needs the packages nginx-light, haproxy, h2o, caddy,
 # apache2-bin and nodejs, cargo, python3 with venv, and the package indexes of Python and Rust. A missing server counts as
@@ -51,6 +52,7 @@ part() {
   fi
 }
 part origins.py ${GARDEN_TABLE:+--table "$GARDEN_TABLE"} ${GARDEN_DETAILS:+--details "$GARDEN_DETAILS"}
+part responses.py
 part pairs.py
 part pairs.py --mutations 200
 part mutate.py 60

@@ -1,10 +1,10 @@
-"""The corpus of the garden for Python: reads corpus.txt, whose format README.md describes."""
+"""The corpus of the garden for Python: reads corpus.txt or responses.txt, whose format README.md describes."""
 
 import os
 import re
 
 NEXT = b"GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
-PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus.txt")
+FOLDER = os.path.dirname(os.path.abspath(__file__))
 _ESCAPES = {"r": "\r", "n": "\n", "t": "\t", "\\": "\\", "{": "{"}
 _PART = re.compile(r"\{(\d+)\*((?:[^}\\]|\\.)*)\}|\\x([0-9a-f]{2})|\\(.)|([^\\{]+)")
 
@@ -28,10 +28,10 @@ def unescape(text):
     return b"".join(out)
 
 
-def read():
+def read(name="corpus.txt"):
     """Returns the cases, in order: `kind` (the class), `name`, `data` (without NEXT), `want` (the outcome in lio)."""
     cases, kind = [], None
-    with open(PATH, encoding="ascii") as file:
+    with open(os.path.join(FOLDER, name), encoding="ascii") as file:
         for line in file:
             mark, text = line[:2], line[2:].rstrip("\n")
             if mark == "# ":

@@ -52,6 +52,12 @@ function garden.cases(path)
   return cases
 end
 
+--- Returns the readable form of a response: the status, and the body in brackets unless it is empty.
+function garden.response_text(status, body)
+  local shown = body:gsub("[\\%c\127-\255]", function(c) return ("\\x%02x"):format(c:byte()) end)
+  return body == "" and tostring(status) or ("%d [%s]"):format(status, shown)
+end
+
 local function hex(bytes)
   if bytes == "" then return "-" end
   local shown = bytes:sub(1, 100):gsub(".", function(c) return ("%02x"):format(c:byte()) end)

@@ -89,14 +89,14 @@ async def ask(port, cases):
     return await asyncio.gather(*map(one, cases))
 
 
-def table(names, cases, results):
+def table(names, cases, results, kinds=KINDS):
     lines = ["| cases | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
     classes = list(dict.fromkeys(case.kind for case in cases))
     for kind in classes + [None]:
         mine = [i for i, case in enumerate(cases) if kind in (case.kind, None)]
         cells = []
         for name in names:
-            counts = [sum(results[name][i] == k for i in mine) for k in KINDS]
+            counts = [sum(results[name][i] == k for i in mine) for k in kinds]
             cells.append(" · ".join(map(str, counts)))
         lines.append("| %s (%d) | %s |" % (kind or "**all**", len(mine), " | ".join(cells)))
     return "\n".join(lines) + "\n"
