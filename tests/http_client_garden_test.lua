@@ -1,6 +1,6 @@
--- The responses of tests/peers/garden/responses.txt, most of them ambiguous or malformed, each with the exact outcome in
--- lio.http.client: the response or an error, and whether the connection is used again. The next request must get its own
--- response. tests/long/garden.sh compares the outcomes with those of other clients.
+-- The responses of tests/peers/garden/responses.txt, most of them ambiguous or malformed, each with the exact outcome
+-- in lio.http.client: the response or an error, and whether the connection is used again. The next request must get its
+-- own response. tests/long/garden.sh compares the outcomes with those of other clients.
 
 local t = require "tests.kit"
 local client = require "lio.http.client"
