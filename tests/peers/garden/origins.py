@@ -79,12 +79,19 @@ def decided(decisions, server, kind, name):
         for s, k, n, _ in decisions)
 
 
-async def ask(port, cases):
+def is_expected(name, theirs, ours, case, decisions):
+    """Whether the outcome of the server `name` is that of lio, laxer than that of lio, or listed in
+    decisions.txt."""
+    kind = compare(view(*ours), view(*theirs))
+    return kind in ("same", "stricter") or decided(decisions, name, kind, case.name)
+
+
+async def ask(port, cases, quiet=outcome.QUIET):
     limit = asyncio.Semaphore(AT_A_TIME)
 
     async def one(case):
         async with limit:
-            return await outcome.send(port, case.data + corpus.NEXT)
+            return await outcome.send(port, case.data + corpus.NEXT, quiet=quiet)
 
     return await asyncio.gather(*map(one, cases))
 
@@ -122,6 +129,13 @@ async def main():
             except (servers.Missing, RuntimeError) as problem:
                 failures.append("%s: %s" % (name, problem))
         answers = dict(zip(ports, await asyncio.gather(*(ask(port, cases) for port in ports.values()))))
+        # Again with more time, because the machine may have been busy.
+        suspects = [i for i, case in enumerate(cases) if outcome.describe(*answers["lio"][i]) != case.want or any(
+            not is_expected(name, answers[name][i], answers["lio"][i], case, decisions) for name in ports)]
+        for name, port in ports.items():
+            again = await ask(port, [cases[i] for i in suspects], outcome.PATIENT)
+            for i, answer in zip(suspects, again):
+                answers[name][i] = answer
     for case, answer in zip(cases, answers["lio"]):
         got = outcome.describe(*answer)
         if got == case.want:
@@ -136,7 +150,7 @@ async def main():
         for case, ours, theirs in zip(cases, answers["lio"], answers[name]):
             kind = compare(view(*ours), view(*theirs))
             results[name].append(kind)
-            if kind in ("same", "stricter") or decided(decisions, name, kind, case.name):
+            if is_expected(name, theirs, ours, case, decisions):
                 passed += 1
             else:
                 failures.append("%s: lio %s: %s" % (name, kind, case.name))

@@ -7,6 +7,9 @@ import re
 # A server that has sent nothing for this time, in seconds, waits for more bytes.
 QUIET = 1.2
 
+# The same for a second attempt after an unexpected outcome, because the machine may have been busy.
+PATIENT = 5
+
 
 class Response:
     """`status`: an integer, or "0.9" for bytes without a head; `seen`: the field X-Seen; `closes`: whether no response
