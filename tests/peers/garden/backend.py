@@ -11,6 +11,19 @@ def hexed(data):
     return data[:100].hex() + ("+%d" % len(data) if len(data) > 100 else "")
 
 
+class Discarded:
+    """A writer that discards everything."""
+
+    def write(self, data):
+        pass
+
+    async def drain(self):
+        pass
+
+    def close(self):
+        pass
+
+
 class Backend:
     """`ledger`: a line for each request since it was emptied, as garden.lua describes. `connections`, `requests`: their
     numbers since the start."""
@@ -18,9 +31,40 @@ class Backend:
     def __init__(self):
         self.ledger, self.port, self.connections, self.requests = [], None, 0, 0
 
-    async def start(self):
-        self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 20)
+    async def start(self, server=None):
+        """With the port of a `server`, that server responds: the backend passes the bytes on, and only reads them."""
+        self.behind = server
+        self.server = await asyncio.start_server(self._relay if server else self._serve, "127.0.0.1", 0, limit=1 << 20)
         self.port = self.server.sockets[0].getsockname()[1]
+
+    async def _relay(self, reader, writer):
+        """Passes the bytes of a proxy to the server and back."""
+        copy = asyncio.StreamReader(limit=1 << 20)
+        try:
+            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self.behind)
+        except OSError:
+            writer.close()
+            return
+
+        async def pump(source, sink, tap=None):
+            try:
+                while data := await source.read(1 << 16):
+                    if tap:
+                        tap.feed_data(data)
+                    sink.write(data)
+                    await sink.drain()
+            except (OSError, asyncio.CancelledError):
+                pass
+            if tap:
+                tap.feed_eof()
+            sink.close()
+
+        try:
+            await asyncio.gather(pump(reader, server_writer, copy), pump(server_reader, writer),
+                self._serve(copy, Discarded()))
+        except asyncio.CancelledError:
+            # The program ends.
+            pass
 
     async def _serve(self, reader, writer):
         self.connections += 1
