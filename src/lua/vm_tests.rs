@@ -1,6 +1,6 @@
 //! Tests of the VMs that the core creates: data, main function, interrupts, and protection against the debug library.
 
-use super::interrupt::{self, Target};
+use super::interrupt::{self, Interruption, Target};
 use super::*;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -57,15 +57,15 @@ fn anchored(call: &mut Call<'_>) -> Result<Argument, Fault> {
     threads.push(call, co).map(Argument)
 }
 
-fn interrupted(call: &mut Call<'_>) -> Result<(), Fault> {
+fn interrupted(call: &mut Call<'_>) -> Interruption {
     let here = call.traceback(0).expect("memory");
     let notes = call.data::<Notes>().expect("the data of the VM");
     let line = here.lines().nth(1).unwrap_or_default().trim().to_owned();
     notes.lines.push(line);
     match notes.raises {
         Some("panic") => panic!("in a hook"),
-        Some(text) => Err(Fault::message(text)),
-        None => Ok(()),
+        Some(text) => Interruption::RaiseEverywhere(Fault::message(text)),
+        None => Interruption::Continue,
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) mod pack;
 #[cfg(feature = "panics")]
 mod panics;
 pub(crate) mod resolver;
+pub(crate) mod run_time;
 pub(crate) mod selector;
 pub(crate) mod shared_writer;
 pub(crate) mod signal;
@@ -58,6 +59,7 @@ impl Library for Builtin {
         #[cfg(feature = "panics")]
         ("lio.panics", panics::open::<Builtin>()),
         ("lio.resolver", resolver::OPEN),
+        ("lio.run_time", run_time::OPEN),
         ("lio.signal", signal::OPEN),
         ("lio.socket", socket::OPEN),
         ("lio.stream", stream::OPEN),
