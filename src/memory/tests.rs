@@ -106,6 +106,7 @@ enum Operation {
     Free(usize),
     Exhaust(bool),
     Limit(usize),
+    Trim,
 }
 
 fn size() -> impl Strategy<Value = usize> {
@@ -119,6 +120,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         4 => any::<usize>().prop_map(Operation::Free),
         1 => any::<bool>().prop_map(Operation::Exhaust),
         1 => (0..60_000usize).prop_map(Operation::Limit),
+        1 => Just(Operation::Trim),
     ]
 }
 
@@ -135,6 +137,10 @@ proptest! {
                 Operation::Free(index) if count > 0 => model.free(index % count),
                 Operation::Exhaust(now) => EXHAUSTED.set(now),
                 Operation::Limit(limit) => _ = model.memory.set_limit(limit),
+                Operation::Trim => {
+                    model.memory.trim();
+                    model.check_all();
+                }
                 _ => {}
             }
         }
@@ -174,6 +180,39 @@ fn freed_blocks_are_reused() {
     }
     let (held, _) = model.memory.arena.idle();
     assert!(held < 200_000, "{held} bytes are held for 131,328 bytes of blocks");
+}
+
+#[test]
+fn trimming_frees_the_chunks_without_a_block_in_use() {
+    let mut model = Model::new();
+    for _ in 0..100 {
+        for size in 1..=512 {
+            assert!(model.create(size));
+        }
+    }
+    model.memory.trim();
+    model.check_all();
+    let (held, idle) = model.memory.arena.idle();
+    assert!(held > 13_000_000 && idle < 100_000, "{held} bytes are held, {idle} of them are idle");
+    while model.blocks.len() > 1 {
+        model.free(1);
+    }
+    model.memory.trim();
+    model.check_all();
+    let (held, idle) = model.memory.arena.idle();
+    assert!(held <= 32 * 1024, "{held} bytes are held for a block of a byte");
+    assert!(idle < held);
+    for size in 1..=512 {
+        assert!(model.create(size));
+    }
+    model.check_all();
+    while let Some(last) = model.blocks.len().checked_sub(1) {
+        model.free(last);
+    }
+    model.memory.trim();
+    assert_eq!(model.memory.arena.idle(), (0, 0));
+    assert!(model.create(1));
+    model.end();
 }
 
 #[test]

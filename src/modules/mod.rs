@@ -13,6 +13,7 @@ pub(crate) mod json;
 mod line_editor;
 pub(crate) mod lio;
 pub(crate) mod ltask;
+pub(crate) mod memory;
 pub(crate) mod pack;
 #[cfg(feature = "panics")]
 mod panics;
@@ -55,6 +56,7 @@ impl Library for Builtin {
         ("lio.json", json::OPEN),
         #[cfg(feature = "vendored")]
         ("lio.line_editor", line_editor::OPEN),
+        ("lio.memory", memory::OPEN),
         ("lio.shared_writer", shared_writer::OPEN),
         #[cfg(feature = "panics")]
         ("lio.panics", panics::open::<Builtin>()),
