@@ -199,7 +199,9 @@ kit.test("max_run_time ends a request in an endless loop with an error, and the 
   out = function(out)
     local lines = {}
     for line in out:gmatch "[^\n]+" do
-      if not line:find "^%[" and not line:find "^\t" then lines[#lines + 1] = line:gsub("\t[^\t]+looper%.lua:5: ", "\t", 1) end
+      if not line:find "^%[" and not line:find "^\t" then
+        lines[#lines + 1] = line:gsub("\t[^\t]+looper%.lua:5: ", "\t", 1)
+      end
     end
     t.eq(lines, {
       "false\t" .. ERROR, "false\t" .. ERROR, "false\t" .. ERROR, "false\t" .. ERROR, "true\tpong",

@@ -18,17 +18,17 @@ use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::rc::Rc;
-#[cfg(target_os = "linux")]
-use std::time::Duration;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+#[cfg(target_os = "linux")]
+use std::time::Duration;
 
 thread_local! {
     /// The VM that this thread is running, for the signal handler.
     static RUNNING: Cell<*const VmContext> = const { Cell::new(ptr::null()) };
 }
 
-/// What happens to an interrupted function.
+/// The effect of an interrupt on the interrupted function.
 pub(crate) enum Interruption {
     /// The function continues.
     Continue,

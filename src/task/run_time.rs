@@ -21,10 +21,10 @@ impl Progress {
     }
 }
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Overrun {
-    /// Nothing is to be done.
+    /// The work has not exceeded a limit, or has already been reported.
     None,
     /// The work has run for as long as the watchdog's limit, and has not been reported. The value is the time that it has
     /// run.
@@ -35,7 +35,7 @@ pub(crate) enum Overrun {
     ExceededAgain,
 }
 
-/// The limits, and what the last check has found.
+/// The limits, and the state of the last check.
 #[derive(Default, Debug)]
 pub(crate) struct RunTime {
     pub(crate) progress: Progress,

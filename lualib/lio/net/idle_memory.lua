@@ -7,7 +7,7 @@ local collectgarbage <const> = collectgarbage
 
 local M = {}
 
--- The number of seconds between two checks. An idle loop without garbage is woken once, this long after its last round.
+-- The number of seconds between two checks; tests change it. An idle loop without garbage is woken once, this long after its last round.
 M.interval = 10
 
 -- A loop is idle if it has had at most this many rounds since the last check, and has allocated at most this many KiB.
@@ -22,7 +22,7 @@ Watch.__index = Watch
 
 function M.new(now)
   return setmetatable({
-    next_check = now + M.interval,
+    next_check = now,
     rounds = 0, -- since the last check
     count = 0, -- the VM's memory at the last check, in KiB
     kept = 0, -- the VM's memory after it was last returned, in KiB
