@@ -7,8 +7,8 @@ local collectgarbage <const> = collectgarbage
 
 local M = {}
 
--- The number of seconds between two checks; tests change it. An idle loop without garbage is woken once, this long after
--- its last round.
+-- The number of seconds between two checks; tests change it. An idle loop without garbage is woken once, this long
+-- after its last round.
 M.interval = 10
 
 -- A loop is idle if it has had at most this many rounds since the last check, and has allocated at most this many KiB.
