@@ -178,7 +178,7 @@ impl Call<'_> {
 }
 
 /// Sets the function that runs when the VM is interrupted, between two instructions of the interrupted function. If the
-/// function panics, the error is raised as for [`Interruption::Raise`]. The function must not read the values of its
+/// function panics, the error is raised once. The function must not read the values of its
 /// call, which belong to the interrupted function.
 pub(super) fn on_interrupt<F>(context: &VmContext, _: F)
 where
@@ -250,12 +250,12 @@ where
         }
         let top = to.count();
         let result = catch_unwind(AssertUnwindSafe(|| zero_sized::<F>()(&mut Call::new(State::reborrow(&to), 20))));
-        let interruption = result.unwrap_or_else(|panic| Interruption::Raise(Fault::panic(panic)));
-        let (fault, repeats, reaches_main) = match interruption {
-            Interruption::Continue => return to.shorten(top),
-            Interruption::Raise(fault) => (fault, false, false),
-            Interruption::RaiseInTask(fault) => (fault, true, false),
-            Interruption::RaiseEverywhere(fault) => (fault, true, true),
+        let (fault, repeats, reaches_main) = match result {
+            Ok(Interruption::Continue) => return to.shorten(top),
+            Ok(Interruption::Raise(fault)) => (fault, false, false),
+            Ok(Interruption::RaiseInTask(fault)) => (fault, true, false),
+            Ok(Interruption::RaiseEverywhere(fault)) => (fault, true, true),
+            Err(panic) => (Fault::panic(panic), false, true),
         };
         let is_main = main.as_ref().is_some_and(|main| main.state == to.state);
         if is_main && !reaches_main {

@@ -3,6 +3,7 @@
 use super::usage::KINDS;
 use super::*;
 use crate::lua;
+use crate::lua::interrupt::Interruption;
 use mlua::ffi;
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -239,7 +240,7 @@ struct Vm(lua::Vm<()>);
 
 impl Vm {
     fn new() -> Self {
-        let vm = lua::Vm::for_service((), |_| Ok(())).expect("memory");
+        let vm = lua::Vm::for_service((), |_| Interruption::Continue).expect("memory");
         // SAFETY: the VM is open, and nothing in it runs.
         unsafe {
             ffi::luaL_openlibs(vm.state());
