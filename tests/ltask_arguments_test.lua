@@ -318,7 +318,7 @@ local WRONG <const> = {
 local FIELDS <const> = {
   "service_path", "lua_path", "lua_cpath", "bootstrap", "logger", "exclusive", "preload", "root_initfunc",
   "generation", "grace", "core", "worker", "queue", "queue_sending", "max_service", "external_queue", "log_queue",
-  "crashlog", "debuglog", "full", "watchdog", "mainthread", "unknown",
+  "crashlog", "debuglog", "full", "watchdog", "max_run_time", "mainthread", "unknown",
 }
 local calls, problems = 0, 0
 local function try(text)

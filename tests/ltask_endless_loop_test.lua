@@ -165,4 +165,50 @@ kit.test("a task that works and yields in a loop does not delay requests", {
   out = { "true" },
 })
 
+local ERROR <const> = "max_run_time: the task has run for more than 0.1 s without waiting"
+
+kit.test("max_run_time ends a request in an endless loop with an error, and the service continues", {
+  services = { looper = [[
+    local S = {}
+    function S.loop() while true do end end
+    function S.catch() while true do pcall(function() while true do end end) end end
+    function S.once() return pcall(function() while true do end end) end
+    function S.nested() coroutine.wrap(function() while true do end end)() end
+    function S.ping(...) return ... end
+    return S
+  ]], own = [[
+    ltask.eventinit()
+    local S = {}
+    function S.loop() while true do end end
+    function S.ping(...) return ... end
+    return S
+  ]] },
+  config = { watchdog = 0, max_run_time = 0.1 },
+  main = [[
+    local function ask(id, ...)
+      local ok, message = pcall(ltask.call, id, ...)
+      say(ok, tostring(message):match "[^\n]*")
+    end
+    local id, own = ltask.spawn "looper", ltask.spawn "own"
+    for _, how in ipairs { "loop", "catch", "nested" } do ask(id, how) end
+    say(ltask.call(id, "once"))
+    ask(id, "ping", "pong")
+    ask(own, "loop")
+    ask(own, "ping", "pong")
+  ]],
+  out = function(out)
+    local lines = {}
+    for line in out:gmatch "[^\n]+" do
+      if not line:find "^%[" and not line:find "^\t" then
+        lines[#lines + 1] = line:gsub("\t[^\t]+looper%.lua:5: ", "\t", 1)
+      end
+    end
+    t.eq(lines, {
+      "false\t" .. ERROR, "false\t" .. ERROR, "false\t" .. ERROR, "false\t" .. ERROR, "true\tpong",
+      "false\t" .. ERROR, "true\tpong",
+    }, out)
+  end,
+  err = false,
+})
+
 t.finish()

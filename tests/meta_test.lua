@@ -20,7 +20,8 @@ local INTERNAL <const> = {}
 for name in ([[ lio.serve lio.test lio.check lio.new lio.repl lio.cert lio.command lio.line_editor lio.traceback
   lio.program_traceback
   lio.crypto.core lio.crypto.password lio.tls.core
-  lio.stream lio.http lio.shared_writer lio.resolver lio.task.core lio.task_list lio.service ltask.core
+  lio.stream lio.http lio.shared_writer lio.resolver lio.run_time lio.memory lio.task.core lio.task_list lio.service
+  ltask.core
   lio.template.core lio.websocket.core
   lio.defer lio.watch_hooks lio.supervisor lio.misuse lio.options lio.debug lio.panics bee.object
   ltask.callbacks ltask.concurrent ltask.coroutines ltask.errors ltask.exclusive_loop ltask.log ltask.log_output

@@ -50,8 +50,8 @@ t.test("an option with an unknown name is refused, and the error suggests the ne
 end)
 
 t.test("the error for a name that resembles no option lists the options", function()
-  raises_here("app:run: option 'threads' is unknown (known: addr, backlog, mode, proxy_protocol, reuseport, tls, "
-    .. "v6only, watchdog, workers)", function() app:run(0, { threads = 4 }) end)
+  raises_here("app:run: option 'threads' is unknown (known: addr, backlog, max_run_time, mode, proxy_protocol, "
+    .. "reuseport, tls, v6only, watchdog, workers)", function() app:run(0, { threads = 4 }) end)
   raises_here("net.connect: option 't' is unknown (known: attempt, timeout, tls)",
     function() net.connect("127.0.0.1", 9, { t = 1 }) end)
   raises_here("net.connect: option names must be strings, got 1", function() net.connect("127.0.0.1", 9, { 5 }) end)

@@ -10,7 +10,9 @@ local drivers = require "lio.net.driver"
 local lio = require "lio"
 local misuse = require "lio.misuse"
 local net = require "lio.net"
+local options = require "lio.options"
 local owner = require "lio.loop.owner"
+local run_time = require "lio.run_time"
 local services = require "lio.loop.service"
 local signal_watchers = require "lio.loop.signals"
 local task = require "lio.task"
@@ -20,6 +22,12 @@ local M = {}
 
 -- The default argument of `stop`: how many seconds a graceful stop waits for the handlers of servers.
 M.grace = 10
+
+-- Limits of the time that a task may run without waiting, in seconds of CPU time; 0: no limit. After `watchdog`, the
+-- task and its traceback are reported on standard error; `max_run_time` raises an error in the task. `run` reads both
+-- fields. In a service, the boot table has fields with these names instead.
+M.watchdog = 5
+M.max_run_time = 0
 
 local selector = assert(lio.create())
 local finished = false
@@ -251,7 +259,28 @@ local function kill_own(state)
   end
 end
 
+local seconds <const> = options.seconds_from_0
+
+local function limit_of(name)
+  local value = M[name]
+  if not seconds.test(value) then
+    misuse.raise(("loop.%s: must be %s, not %s"):format(name, seconds.wanted, tostring(value)))
+  end
+  return value
+end
+
+-- `loop._limit_run_time()`: for the library. Applies the fields `watchdog` and `max_run_time` to a running loop.
+function M._limit_run_time()
+  local watchdog, max_run_time = limit_of "watchdog", limit_of "max_run_time"
+  if owner.is_service then return end
+  if not run_time.limit(watchdog, max_run_time) and max_run_time > 0 then
+    misuse.raise "loop.max_run_time: tasks can be interrupted only in the executable lio, on Linux, and if the program \
+does not handle SIGURG"
+  end
+end
+
 local function leave(state)
+  run_time.stop()
   finished, stopping, owner.is_running = true, true, false
   if state.others then kill_own(state) else task.kill_all() end
   timers.cancel_all()
@@ -276,6 +305,7 @@ function M.run(f, ...)
   if owner.is_running then misuse.raise "loop.run: the loop is already running" end
   owner.take "loop.run"
   owner.check "loop.run"
+  M._limit_run_time()
   owner.is_running = true
   local state = {}
   if owner.is_service then

@@ -7,6 +7,8 @@
 ---thread wakes the service. There `run` makes the service the owner of a loop, with a separate thread.
 ---@class lio.loop
 ---@field grace number seconds that a graceful stop waits for the handlers of servers; default 10; may be assigned
+---@field watchdog number CPU seconds without a wait after which `run` reports a task; default 5; 0: never
+---@field max_run_time number CPU seconds without a wait after which a task gets an error; default 0: never
 ---@field net lio.NetInstance the networking calls of this loop, to which `require "lio.net"` refers
 local loop = {}
 

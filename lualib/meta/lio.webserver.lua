@@ -240,7 +240,8 @@ function App:test(opts) end
 
 ---@class lio.WebRunOptions: lio.WebListenOptions
 ---@field workers? integer number of services that serve the address, 1 to 1024; default 1: this VM serves it
----@field watchdog? number CPU seconds after which a worker in an endless loop is reported; default 5; 0: never
+---@field watchdog? number CPU seconds after which an endless loop in a handler is reported; default 5; 0: never
+---@field max_run_time? number CPU seconds after which a handler that does not wait gets status 503; default 0: never
 
 ---Opens a listener, prints its address, and serves until SIGINT, SIGTERM or `loop.stop`. Inside a running loop, serves
 ---until the server is stopped. Raises if it cannot listen. With TLS, SIGHUP makes the server read its certificates

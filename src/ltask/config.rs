@@ -30,6 +30,8 @@ pub(crate) struct Config {
     pub(crate) log_queue: usize,
     /// The time after which the watchdog reports a slice; if it is zero, no slice is reported.
     pub(crate) watchdog: Duration,
+    /// The CPU time after which an error is raised in a task that does not wait; zero if there is no limit.
+    pub(crate) max_run_time: Duration,
     pub(crate) full: FullMailbox,
     pub(crate) crashlog: Option<String>,
     /// The path of a file, or "=" for standard output.
@@ -51,6 +53,7 @@ impl Default for Config {
             external_queue: 4096,
             log_queue: 131_072,
             watchdog: Duration::from_secs(5),
+            max_run_time: Duration::ZERO,
             full: FullMailbox::Error,
             crashlog: None,
             debuglog: None,

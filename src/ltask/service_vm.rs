@@ -6,11 +6,13 @@ use super::progress::Progress;
 use super::scheduler::worker_number;
 use super::service::{Service, ServiceVm, System};
 use super::statistics::Statistics;
-use crate::event::clock::monotonic_nanos;
+use crate::event::clock::{monotonic_nanos, thread_nanos};
+use crate::lua::interrupt::Interruption;
 use crate::lua::{Argument, Broken, Call, Chunk, Fault, Function, Kind, Next, Outcome, SliceEnd, Vm, then};
-use crate::task::Tasks;
+use crate::task::{Overrun, Tasks};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 impl Vm<Service> {
     /// Creates a service with a VM, but without a main function. On failure, returns an error message.
@@ -120,33 +122,57 @@ const CLOSE_COROUTINES: Function = Function::new(|call: &mut Call<'_>| -> Result
     Ok(Next::call(1, then(|_: &mut Call<'_>, _: Outcome| Ok(())), 0))
 });
 
-/// Runs between two instructions of an interrupted service. If the system is ending, raises an error; otherwise logs
-/// the traceback.
-fn interrupted(call: &mut Call<'_>) -> Result<(), Fault> {
-    let is_quitting = |service: &mut Service| service.system().is_quitting();
-    if call.data::<Service>().is_some_and(is_quitting) {
-        return Err(Fault::message("the system has ended"));
+/// Runs between two instructions of an interrupted service. If the system is ending, raises an error. Otherwise logs the
+/// traceback if the watchdog has requested it, and checks how long the running task has run.
+fn interrupted(call: &mut Call<'_>) -> Interruption {
+    let Some(service) = call.data::<Service>() else { return Interruption::Continue };
+    if service.system().is_quitting() {
+        return Interruption::RaiseEverywhere(Fault::message("the system has ended"));
     }
-    let traceback = call.traceback(0);
-    if let (Some(traceback), Some(service)) = (traceback, call.data::<Service>()) {
+    let max_run_time = service.system().config.max_run_time;
+    if with_progress(service, Progress::take_traceback_request)
+        && let Some(traceback) = call.traceback(0)
+        && let Some(service) = call.data::<Service>()
+    {
         log_position(service, &traceback);
     }
-    Ok(())
+    check_run_time(call, max_run_time)
+}
+
+/// Raises an error in a task that exceeds `max_run_time`.
+fn check_run_time(call: &mut Call<'_>, max_run_time: Duration) -> Interruption {
+    let Ok(tasks) = call.shared::<Tasks>() else { return Interruption::Continue };
+    if max_run_time.is_zero() || tasks.current().is_none() {
+        return Interruption::Continue;
+    }
+    let run_time = &tasks.run_time;
+    if run_time.limits().1 != max_run_time {
+        run_time.set_limits(Duration::ZERO, max_run_time);
+    }
+    match run_time.check(Duration::from_nanos(thread_nanos())) {
+        Overrun::Exceeded => Interruption::Raise(run_time.error()),
+        Overrun::ExceededAgain => Interruption::RaiseInTask(run_time.error()),
+        Overrun::None | Overrun::Reported(_) => Interruption::Continue,
+    }
+}
+
+/// Calls `f` with the progress of the thread that runs the service. Returns its result; the default if the thread is a
+/// program's.
+fn with_progress<R: Default>(service: &Service, f: impl FnOnce(&Progress) -> R) -> R {
+    let own = Progress::own();
+    let progress = worker_number().map(|number| &service.system().progress[number]).or(own.as_deref());
+    progress.map(f).unwrap_or_default()
 }
 
 fn log_position(service: &Service, traceback: &str) {
     let system = service.system();
-    let own = Progress::own();
-    let progress = worker_number().map(|number| &system.progress[number]).or(own.as_deref());
     // A service with its own thread waits during most of its slice, so the time before its last wait does not count.
-    let since = progress.map_or(0, |progress| progress.since.load(Ordering::Relaxed));
+    let since = with_progress(service, |progress| progress.since.load(Ordering::Relaxed));
     let seconds = (monotonic_nanos() - since.max(service.slice_began)) as f64 / 1e9;
     let (id, label) = (service.id, service.statistics.label());
     system.log_text(id, &format!("service {id} ({label}) has not paused for {seconds:.1} s; {traceback}"));
     service.statistics.long_slice_reported.store(true, Ordering::Relaxed);
-    if let Some(progress) = progress {
-        progress.set_reported();
-    }
+    with_progress(service, Progress::set_reported);
 }
 
 #[cfg(test)]

@@ -33,6 +33,8 @@ struct Sample {
     cpu_time: u64,
     /// The time at which the watchdog requested a traceback; 0 if it has not.
     requested_at: u64,
+    /// The age of the slice at which its thread must check the running time of its task; 0 before the first sample.
+    next_check: u64,
     logged: bool,
     /// The service's statistics, kept since the watchdog requested the traceback, because the service may be dead when
     /// the next line is logged.
@@ -141,8 +143,21 @@ impl Watchdog {
 }
 
 impl Sample {
-    /// Reports the slice once, if its age in nanoseconds exceeds `config.watchdog`.
+    /// Checks the slice, whose age is `age` nanoseconds.
     fn check(&mut self, system: &System, progress: &Progress, age: u64, now: u64) {
+        let max_run_time = system.config.max_run_time.as_nanos() as u64;
+        if max_run_time != 0 && age >= self.next_check {
+            // The first check finds the running task, and a later one finds whether it is still running.
+            if self.next_check != 0 {
+                progress.interrupt();
+            }
+            self.next_check = age + max_run_time / 4;
+        }
+        self.check_watchdog(system, progress, age, now);
+    }
+
+    /// Reports the slice once, if its age in nanoseconds exceeds `config.watchdog`.
+    fn check_watchdog(&mut self, system: &System, progress: &Progress, age: u64, now: u64) {
         let limit = system.config.watchdog.as_nanos() as u64;
         if limit == 0 || self.logged || age < limit {
             return;
@@ -151,7 +166,7 @@ impl Sample {
             self.requested_at = now;
             progress.since.store(self.since, Ordering::Relaxed);
             self.statistics = system.statistics(self.service);
-            progress.interrupt();
+            progress.request_traceback();
         } else if progress.has_reported(self.turn) {
             self.logged = true;
         } else if now - self.requested_at >= TRACEBACK_TIMEOUT {

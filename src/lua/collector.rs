@@ -11,6 +11,7 @@
 use super::call::Call;
 use super::state::State;
 use super::vm::Vm;
+use super::vm_context;
 
 impl<T: Send + 'static> Vm<T> {
     /// Starts the collector in the mode that the VM uses.
@@ -30,6 +31,16 @@ impl Call<'_> {
     pub(crate) fn start_collector(&mut self) {
         self.collector_paused = false;
         restart(self);
+    }
+
+    /// Returns free memory to the system: the VM's, if the core has created the VM, and that of malloc(3).
+    pub(crate) fn release_memory(&mut self) {
+        if let Some(context) = vm_context::context_of(self) {
+            context.memory.trim();
+            #[cfg(feature = "vendored")]
+            crate::memory::general::trim();
+        }
+        crate::memory::trim_heap();
     }
 
     /// Stops the collector. Objects that are created afterwards are not collected.

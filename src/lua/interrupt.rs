@@ -20,10 +20,25 @@ use std::ptr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+#[cfg(target_os = "linux")]
+use std::time::Duration;
 
 thread_local! {
     /// The VM that this thread is running, for the signal handler.
     static RUNNING: Cell<*const VmContext> = const { Cell::new(ptr::null()) };
+}
+
+/// The effect of an interrupt on the interrupted function.
+pub(crate) enum Interruption {
+    /// The function continues.
+    Continue,
+    /// The error is raised once in the interrupted coroutine, unless this is the main function's. Code that catches the
+    /// error continues.
+    Raise(Fault),
+    /// Like `Raise`, but whenever code catches the error, the VM is interrupted again.
+    RaiseInTask(Fault),
+    /// Like `RaiseInTask`, also in the main function.
+    RaiseEverywhere(Fault),
 }
 
 /// The number of [`install`] calls that [`uninstall`] has not undone. Locked while a signal is sent, so that no signal
@@ -63,12 +78,14 @@ impl Target {
     }
 }
 
-/// Installs the signal handler, until [`uninstall`] has been called as often as this function.
-pub(crate) fn install() {
+/// Installs the signal handler, until [`uninstall`] has been called as often as this function has returned true. Returns
+/// false if the program has its own handler.
+pub(crate) fn install() -> bool {
     let mut installed = installed();
-    if *installed > 0 || replace_handler(&[libc::SIG_DFL, libc::SIG_IGN], on_signal as *const () as usize) {
-        *installed += 1;
-    }
+    let is_installed =
+        *installed > 0 || replace_handler(&[libc::SIG_DFL, libc::SIG_IGN], on_signal as *const () as usize);
+    *installed += usize::from(is_installed);
+    is_installed
 }
 
 /// Undoes one [`install`].
@@ -96,7 +113,62 @@ impl Drop for RunningVm {
     }
 }
 
+/// Interrupts the VM that a thread is running, at intervals of the CPU time that the thread uses, see timer_create(2).
+/// An idle thread is not interrupted.
+#[cfg(target_os = "linux")]
+pub(crate) struct CpuTimer(libc::timer_t);
+
+#[cfg(target_os = "linux")]
+impl CpuTimer {
+    /// Starts a timer for the calling thread. Returns `None` if the program has its own handler for the signal, or if
+    /// the system has no timer left.
+    pub(crate) fn start(interval: Duration) -> Option<CpuTimer> {
+        if !install() {
+            return None;
+        }
+        let mut timer = ptr::null_mut();
+        let span = libc::timespec { tv_sec: interval.as_secs() as i64, tv_nsec: interval.subsec_nanos().into() };
+        let times = libc::itimerspec { it_interval: span, it_value: span };
+        // SAFETY: a zeroed sigevent is valid. The timer's signals go to the calling thread, which exists, and end with
+        // the timer.
+        let started = unsafe {
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = libc::SIGURG;
+            event.sigev_notify_thread_id = libc::gettid();
+            libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &mut event, &mut timer) == 0
+                && libc::timer_settime(timer, 0, &times, ptr::null_mut()) == 0
+        };
+        if !started {
+            uninstall();
+        }
+        started.then_some(CpuTimer(timer))
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for CpuTimer {
+    fn drop(&mut self) {
+        // SAFETY: the timer exists, and is deleted once.
+        unsafe { libc::timer_delete(self.0) };
+        uninstall();
+    }
+}
+
 impl Call<'_> {
+    /// Sets the function that runs when the VM is interrupted, see [`Interruption`], unless it is set. Returns false if
+    /// the core did not create the VM, which then cannot be interrupted.
+    pub(crate) fn on_interrupt<F>(&mut self, function: F) -> bool
+    where
+        F: Fn(&mut Call<'_>) -> Interruption + Copy + 'static,
+    {
+        let context = vm_context::context_of(self);
+        context.is_some_and(|context| {
+            on_interrupt(context, function);
+            true
+        })
+    }
+
     /// Lets interrupts of the VM reach the coroutines that `threads` runs, in addition to the main function.
     pub(crate) fn interrupt_with(&mut self, threads: &Rc<Threads>) {
         if let Some(context) = vm_context::context_of(self) {
@@ -106,11 +178,11 @@ impl Call<'_> {
 }
 
 /// Sets the function that runs when the VM is interrupted, between two instructions of the interrupted function. If the
-/// function fails, its error is raised in the interrupted function, and is raised again whenever Lua code catches it.
-/// The function must not read the values of its call, which belong to the interrupted function.
+/// function panics, the error is raised once. The function must not read the values of its
+/// call, which belong to the interrupted function.
 pub(super) fn on_interrupt<F>(context: &VmContext, _: F)
 where
-    F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
+    F: Fn(&mut Call<'_>) -> Interruption + Copy + 'static,
 {
     let _ = context.on_interrupt.set(hook::<F>);
 }
@@ -147,7 +219,9 @@ extern "C" fn on_signal(_: c_int) {
     unsafe {
         let context = &*context;
         let hook @ Some(_) = context.on_interrupt.get().copied() else { return };
-        State::new(context.main_coroutine.get()).set_hook(hook);
+        if let Some(main) = context.main_coroutine() {
+            main.set_hook(hook);
+        }
         if let Some(threads) = threads(context) {
             threads.for_each_running(false, |state| State::new(state).set_hook(hook));
         }
@@ -162,32 +236,47 @@ fn threads(context: &VmContext) -> Option<&Threads> {
 /// The hook, which Lua calls between two instructions.
 unsafe extern "C-unwind" fn hook<F>(state: *mut lua_State, _: *mut lua_Debug)
 where
-    F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
+    F: Fn(&mut Call<'_>) -> Interruption + Copy + 'static,
 {
-    // SAFETY: Lua calls the hook with a valid state and with room for 20 values. When the handler's error is raised,
-    // the step has ended and only its error remains. The values below belong to the interrupted function.
+    // SAFETY: Lua calls the hook with a valid state and with room for 20 values. When the error is raised, the step has
+    // ended and only its error remains. The values below belong to the interrupted function.
     unsafe {
         let mut to = Pusher::new(state);
-        let Some((context, main)) =
-            vm_context::context_of(&to).and_then(|context| Some((context, context.main_coroutine()?)))
-        else {
-            return;
-        };
         to.set_hook(None);
-        main.set_hook(None);
+        let Some(context) = vm_context::context_of(&to) else { return };
+        let main = context.main_coroutine();
+        if let Some(main) = &main {
+            main.set_hook(None);
+        }
         let top = to.count();
         let result = catch_unwind(AssertUnwindSafe(|| zero_sized::<F>()(&mut Call::new(State::reborrow(&to), 20))));
-        let fault = match result {
-            Ok(Ok(())) => return to.shorten(top),
-            Ok(Err(fault)) => fault,
-            Err(panic) => Fault::panic(panic),
+        let (fault, repeats, reaches_main) = match result {
+            Ok(Interruption::Continue) => return to.shorten(top),
+            Ok(Interruption::Raise(fault)) => (fault, false, false),
+            Ok(Interruption::RaiseInTask(fault)) => (fault, true, false),
+            Ok(Interruption::RaiseEverywhere(fault)) => (fault, true, true),
+            Err(panic) => (Fault::panic(panic), false, true),
         };
-        // Code that catches the error gets it again. A coroutine that has resumed this coroutine also gets it.
-        let again: Option<ffi::lua_Hook> = Some(hook::<F>);
-        to.set_hook(again);
-        main.set_hook(again);
-        if let Some(threads) = threads(context) {
-            threads.for_each_running(true, |state| State::new(state).set_hook(again));
+        let is_main = main.as_ref().is_some_and(|main| main.state == to.state);
+        if is_main && !reaches_main {
+            drop(fault);
+            return to.shorten(top);
+        }
+        if repeats {
+            // Code that catches the error gets it again. A coroutine that has resumed this coroutine also gets it.
+            let again: Option<ffi::lua_Hook> = Some(hook::<F>);
+            to.set_hook(again);
+            if let Some(main) = main.filter(|_| reaches_main) {
+                main.set_hook(again);
+            }
+            if let Some(threads) = threads(context) {
+                let is_reached = |state| reaches_main || state != context.main_coroutine.get();
+                threads.for_each_running(true, |state| {
+                    if is_reached(state) {
+                        State::new(state).set_hook(again);
+                    }
+                });
+            }
         }
         fault.raise(&mut to)
     }

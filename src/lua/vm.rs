@@ -10,9 +10,8 @@
 
 use super::call::Call;
 use super::chunk::Chunk;
-use super::fault::Fault;
 use super::function::Function;
-use super::interrupt;
+use super::interrupt::{self, Interruption};
 use super::protected::push_value;
 use super::pusher::Pusher;
 use super::state::{State, ffi_methods};
@@ -77,7 +76,7 @@ impl<T: Send + 'static> Vm<T> {
     /// no libraries yet, and its collector is stopped. Returns `None` if there is not enough memory.
     pub(crate) fn for_service<F>(data: T, on_interrupt: F) -> Option<Vm<T>>
     where
-        F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
+        F: Fn(&mut Call<'_>) -> Interruption + Copy + 'static,
     {
         let vm = Vm::with(ALLOCATORS[0], data)?;
         interrupt::on_interrupt(vm.context(), on_interrupt);
@@ -199,6 +198,7 @@ impl<T: Send + 'static> Vm<T> {
     /// Runs `function` on the main state in protected mode. `Err` contains the error message.
     fn run_on_main_state(&mut self, function: Function) -> Result<(), String> {
         let mut main_state = self.main_state();
+        let _running = interrupt::RunningVm::enter(self.context());
         let status = self.guarded(|| {
             main_state.push_function(function.0);
             main_state.call_protected(0, 0)

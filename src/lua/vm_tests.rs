@@ -1,6 +1,6 @@
 //! Tests of the VMs that the core creates: data, main function, interrupts, and protection against the debug library.
 
-use super::interrupt::{self, Target};
+use super::interrupt::{self, Interruption, Target};
 use super::*;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -57,15 +57,17 @@ fn anchored(call: &mut Call<'_>) -> Result<Argument, Fault> {
     threads.push(call, co).map(Argument)
 }
 
-fn interrupted(call: &mut Call<'_>) -> Result<(), Fault> {
+fn interrupted(call: &mut Call<'_>) -> Interruption {
     let here = call.traceback(0).expect("memory");
     let notes = call.data::<Notes>().expect("the data of the VM");
     let line = here.lines().nth(1).unwrap_or_default().trim().to_owned();
     notes.lines.push(line);
     match notes.raises {
         Some("panic") => panic!("in a hook"),
-        Some(text) => Err(Fault::message(text)),
-        None => Ok(()),
+        Some("in a task") => Interruption::RaiseInTask(Fault::message("in a task")),
+        Some("once") => Interruption::Raise(Fault::message("once")),
+        Some(text) => Interruption::RaiseEverywhere(Fault::message(text)),
+        None => Interruption::Continue,
     }
 }
 
@@ -138,14 +140,14 @@ fn the_data_of_a_vm_moves_with_it_to_another_thread() {
 
 #[test]
 fn a_function_that_does_not_load_or_run_is_reported_by_a_message() {
-    let mut vm = Vm::for_service((), |_| Ok(())).expect("memory");
+    let mut vm = Vm::for_service((), |_| Interruption::Continue).expect("memory");
     let wrong = vm.load(Chunk::Text(b"x =", c"=wrong")).unwrap_err();
     assert_eq!(wrong, "wrong:1: unexpected symbol near <eof>");
-    let mut vm = Vm::for_service((), |_| Ok(())).expect("memory");
+    let mut vm = Vm::for_service((), |_| Interruption::Continue).expect("memory");
     let missing = vm.load(Chunk::File(Some(c"/there/is/no.lua"))).unwrap_err();
     assert!(missing.starts_with("cannot open /there/is/no.lua"), "{missing}");
     let fails = const { Function::new(|_: &mut Call<'_>| -> Result<(), Fault> { Err(Fault::message("no")) }) };
-    let mut vm = Vm::for_service((), |_| Ok(())).expect("memory");
+    let mut vm = Vm::for_service((), |_| Interruption::Continue).expect("memory");
     assert_eq!(vm.run(fails).unwrap_err(), "no");
 }
 
@@ -271,6 +273,18 @@ fn the_error_of_an_interrupt_is_raised_again_where_it_is_caught() {
         assert!(vm.failure().starts_with("enough"));
         assert!(!vm.lines.iter().any(|line| line == "end"));
     });
+}
+
+#[test]
+fn the_error_for_a_task_is_not_raised_in_the_main_function() {
+    for raises in ["in a task", "once"] {
+        with_interrupts(|target| {
+            let notes = Notes { target, raises: Some(raises), ..Notes::default() };
+            let mut vm = vm(notes, "interrupt() local sum = 0 for i = 1, 100 do sum = sum + i end note(tostring(sum))");
+            assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
+            assert_eq!(vm.lines, ["main:1: in main chunk", "5050"]);
+        });
+    }
 }
 
 #[test]

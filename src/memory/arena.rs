@@ -1,8 +1,9 @@
 //! The blocks of one VM. Small blocks are cut from chunks, and return to a free list of their size when they are freed.
-//! Large blocks come from malloc(3). All raw memory is allocated in this file, so it may contain `unsafe`.
+//! Large blocks come from malloc(3). All raw memory is allocated in this file and in `trim`, so they may contain `unsafe`.
 //!
 //! No block has a header: Lua passes the size of each block, which determines whether it is small. Chunks are freed
-//! with the arena. A free block is reused only for blocks of its size; a small VM can also split it.
+//! with the arena, or by [`Memory::trim`]. A free block is reused only for blocks of its size; a small VM can also split
+//! it.
 
 use super::usage::Usage;
 use std::cell::Cell;
@@ -16,9 +17,9 @@ use std::ptr;
 pub(super) const SMALL: usize = if cfg!(feature = "plain_malloc") { 0 } else { 512 };
 /// Sizes are rounded up to a multiple of this. A block whose size is a multiple of 16 is aligned to 16. Objects that
 /// need this alignment have a size that is a multiple of 16.
-const GRAIN: usize = 8;
+pub(super) const GRAIN: usize = 8;
 const CLASSES: usize = SMALL / GRAIN + 1;
-const HEADER: usize = size_of::<Chunk>();
+pub(super) const HEADER: usize = size_of::<Chunk>();
 /// The size of a new chunk is a fixed share of the memory that is already in chunks, so a small VM wastes little
 /// memory, and a large VM needs few chunks.
 const CHUNK_MIN: usize = 1024;
@@ -31,13 +32,15 @@ const MIN_SPLIT_BLOCK: usize = 64;
 
 /// The start of a chunk. The blocks follow it.
 #[repr(C, align(16))]
-struct Chunk {
-    next: *mut Chunk,
+pub(super) struct Chunk {
+    pub(super) next: *mut Chunk,
+    /// The number of bytes, with this header.
+    pub(super) size: usize,
 }
 
 /// A free block.
-struct Free {
-    next: *mut Free,
+pub(super) struct Free {
+    pub(super) next: *mut Free,
 }
 
 /// The memory of one VM. It has no limit at first. Only the thread that runs the VM uses it.
@@ -58,13 +61,13 @@ impl Deref for Memory {
 pub(super) struct Arena {
     /// The part of a chunk that blocks are cut from: its start, a multiple of 8, and its length. Its end is a multiple
     /// of 16.
-    rest: Cell<*mut u8>,
-    rest_size: Cell<usize>,
+    pub(super) rest: Cell<*mut u8>,
+    pub(super) rest_size: Cell<usize>,
     /// The number of bytes in chunks.
-    chunk_bytes: Cell<usize>,
-    chunks: Cell<*mut Chunk>,
+    pub(super) chunk_bytes: Cell<usize>,
+    pub(super) chunks: Cell<*mut Chunk>,
     /// The free lists, by size in grains.
-    free: [Cell<*mut Free>; CLASSES],
+    pub(super) free: [Cell<*mut Free>; CLASSES],
 }
 
 // SAFETY: an arena's blocks belong to no thread, and one thread at a time uses the arena (it is not `Sync`).
@@ -231,19 +234,21 @@ impl Arena {
             let moved = block.add(skipped);
             ptr::copy(block, moved, new);
             if old > SMALL {
-                self.add_chunk(block.cast());
+                let size = HEADER + class(new) * GRAIN;
+                self.add_chunk(block.cast(), size);
+                self.chunk_bytes.set(self.chunk_bytes.get() + size);
             }
             moved
         }
     }
 
-    /// Adds a chunk to the arena.
+    /// Adds a chunk of `size` bytes to the arena.
     ///
     /// # Safety
-    /// The chunk is a block of the system that no other code frees.
-    unsafe fn add_chunk(&self, chunk: *mut Chunk) {
+    /// The chunk is a block of the system with at least `size` bytes, and no other code frees it.
+    unsafe fn add_chunk(&self, chunk: *mut Chunk, size: usize) {
         // SAFETY: each block of the system is large enough for the header.
-        unsafe { (*chunk).next = self.chunks.get() };
+        unsafe { chunk.write(Chunk { next: self.chunks.get(), size }) };
         self.chunks.set(chunk);
     }
 
@@ -317,7 +322,7 @@ impl Arena {
         }
         // SAFETY: the system has just returned a block of `total` bytes.
         unsafe {
-            self.add_chunk(chunk.cast());
+            self.add_chunk(chunk.cast(), total);
             self.set_rest(chunk.add(HEADER), total - HEADER);
         }
         self.chunk_bytes.set(self.chunk_bytes.get() + total);
@@ -381,9 +386,10 @@ pub(crate) mod general {
     /// The size of the largest block that comes from mimalloc, which takes a third of the time of malloc(3).
     pub(crate) const SMALL: usize = 32 * 1024;
 
-    // The crate `libmimalloc-sys` does not list this option.
+    // The crate `libmimalloc-sys` does not list these functions.
     unsafe extern "C" {
         fn mi_option_set(option: c_int, value: c_long);
+        fn mi_collect(force: bool);
     }
 
     /// mimalloc's option to commit the whole memory of an arena at once. On a system that backs large mappings with
@@ -444,6 +450,12 @@ pub(crate) mod general {
             };
             moved.cast()
         }
+    }
+
+    /// Returns free memory of mimalloc to the system.
+    pub(crate) fn trim() {
+        // SAFETY: this only frees memory that is not in use.
+        unsafe { mi_collect(true) };
     }
 
     fn create<const SMALL: usize>(size: usize) -> *mut c_void {

@@ -4,6 +4,7 @@
 //! | file | topic |
 //! |---|---|
 //! | `arena` | [`Memory`], for VMs of services; [`general`], for the executable's VM (mimalloc and malloc(3)) |
+//! | `trim` | returns free memory to the system |
 //! | `usage` | the statistics and the limit of a VM's memory |
 
 #[allow(unsafe_code)]
@@ -11,9 +12,12 @@ mod arena;
 #[cfg(test)]
 #[allow(unsafe_code)]
 mod tests;
+#[allow(unsafe_code)]
+mod trim;
 mod usage;
 
 pub(crate) use arena::Memory;
 #[cfg(feature = "vendored")]
 pub(crate) use arena::general;
+pub(crate) use trim::trim_heap;
 pub(crate) use usage::KIND_NAMES;

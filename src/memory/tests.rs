@@ -3,6 +3,7 @@
 use super::usage::KINDS;
 use super::*;
 use crate::lua;
+use crate::lua::interrupt::Interruption;
 use mlua::ffi;
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -106,6 +107,7 @@ enum Operation {
     Free(usize),
     Exhaust(bool),
     Limit(usize),
+    Trim,
 }
 
 fn size() -> impl Strategy<Value = usize> {
@@ -119,6 +121,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         4 => any::<usize>().prop_map(Operation::Free),
         1 => any::<bool>().prop_map(Operation::Exhaust),
         1 => (0..60_000usize).prop_map(Operation::Limit),
+        1 => Just(Operation::Trim),
     ]
 }
 
@@ -135,6 +138,10 @@ proptest! {
                 Operation::Free(index) if count > 0 => model.free(index % count),
                 Operation::Exhaust(now) => EXHAUSTED.set(now),
                 Operation::Limit(limit) => _ = model.memory.set_limit(limit),
+                Operation::Trim => {
+                    model.memory.trim();
+                    model.check_all();
+                }
                 _ => {}
             }
         }
@@ -177,6 +184,39 @@ fn freed_blocks_are_reused() {
 }
 
 #[test]
+fn trimming_frees_the_chunks_without_a_block_in_use() {
+    let mut model = Model::new();
+    for _ in 0..100 {
+        for size in 1..=512 {
+            assert!(model.create(size));
+        }
+    }
+    model.memory.trim();
+    model.check_all();
+    let (held, idle) = model.memory.arena.idle();
+    assert!(held > 13_000_000 && idle < 100_000, "{held} bytes are held, {idle} of them are idle");
+    while model.blocks.len() > 1 {
+        model.free(1);
+    }
+    model.memory.trim();
+    model.check_all();
+    let (held, idle) = model.memory.arena.idle();
+    assert!(held <= 32 * 1024, "{held} bytes are held for a block of a byte");
+    assert!(idle < held);
+    for size in 1..=512 {
+        assert!(model.create(size));
+    }
+    model.check_all();
+    while let Some(last) = model.blocks.len().checked_sub(1) {
+        model.free(last);
+    }
+    model.memory.trim();
+    assert_eq!(model.memory.arena.idle(), (0, 0));
+    assert!(model.create(1));
+    model.end();
+}
+
+#[test]
 fn growing_beyond_the_limit_is_refused_and_shrinking_is_not() {
     let mut model = Model::new();
     assert!(model.create(600));
@@ -200,7 +240,7 @@ struct Vm(lua::Vm<()>);
 
 impl Vm {
     fn new() -> Self {
-        let vm = lua::Vm::for_service((), |_| Ok(())).expect("memory");
+        let vm = lua::Vm::for_service((), |_| Interruption::Continue).expect("memory");
         // SAFETY: the VM is open, and nothing in it runs.
         unsafe {
             ffi::luaL_openlibs(vm.state());

@@ -13,10 +13,12 @@ pub(crate) mod json;
 mod line_editor;
 pub(crate) mod lio;
 pub(crate) mod ltask;
+pub(crate) mod memory;
 pub(crate) mod pack;
 #[cfg(feature = "panics")]
 mod panics;
 pub(crate) mod resolver;
+pub(crate) mod run_time;
 pub(crate) mod selector;
 pub(crate) mod shared_writer;
 pub(crate) mod signal;
@@ -54,10 +56,12 @@ impl Library for Builtin {
         ("lio.json", json::OPEN),
         #[cfg(feature = "vendored")]
         ("lio.line_editor", line_editor::OPEN),
+        ("lio.memory", memory::OPEN),
         ("lio.shared_writer", shared_writer::OPEN),
         #[cfg(feature = "panics")]
         ("lio.panics", panics::open::<Builtin>()),
         ("lio.resolver", resolver::OPEN),
+        ("lio.run_time", run_time::OPEN),
         ("lio.signal", signal::OPEN),
         ("lio.socket", socket::OPEN),
         ("lio.stream", stream::OPEN),

@@ -27,6 +27,7 @@
 //! | `kill` | killing tasks |
 //! | `notify` | notifications when tasks end |
 //! | `orphan` | waits that no code can end |
+//! | `run_time` | how long a task runs without waiting |
 //! | `inspect` | the state of a task, for programs |
 //! | `refuse` | the message of a refused wait |
 
@@ -40,6 +41,7 @@ mod orphan;
 mod pool;
 mod refuse;
 mod run;
+mod run_time;
 mod table;
 #[cfg(all(test, feature = "vendored"))]
 mod tests;
@@ -53,6 +55,7 @@ pub(crate) use inspect::WaitingOn;
 pub(crate) use kill::KillResult;
 pub(crate) use nested::resume_error_at;
 pub(crate) use notify::{Host, ON_ERROR};
+pub(crate) use run_time::{Overrun, Progress, RunTime};
 pub(crate) use token::Token;
 pub(crate) use wait::{WaitError, WaitPath};
 pub(crate) use wake::Ending;
@@ -70,6 +73,8 @@ pub(crate) struct Tasks {
     current: Cell<Option<(TaskId, Coroutine)>>,
     /// The approximate time, in nanoseconds of the monotonic clock.
     now: Cell<u64>,
+    /// How long the running task has run.
+    pub(crate) run_time: RunTime,
     /// The number of nested calls to `spawn`.
     depth: Cell<u32>,
     /// Whether the tasks' CPU time is measured.
@@ -89,6 +94,7 @@ impl Default for Tasks {
             table: RefCell::new(table),
             current: Cell::new(None),
             now: Cell::new(crate::event::clock::monotonic_nanos()),
+            run_time: RunTime::default(),
             depth: Cell::new(0),
             metering: Cell::new(false),
             host: OnceCell::new(),

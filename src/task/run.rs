@@ -204,6 +204,7 @@ impl Tasks {
     fn resume_as_current<R>(&self, id: TaskId, front: Coroutine, resume: impl FnOnce() -> R) -> R {
         // The task that was current before continues afterwards, and becomes the current one again.
         let outer = self.current.replace(Some((id, front)));
+        self.run_time.progress.advance();
         let resumed = resume();
         self.current.set(outer);
         if self.metering.get() {

@@ -40,6 +40,7 @@ pub const UNSAFE: &[(&str, &str)] = &[
     ("src/event/signals.rs", "signal handlers and dispositions"),
     ("src/ltask/crash.rs", "the handler of fatal signals"),
     ("src/memory/arena.rs", "the memory of VMs"),
+    ("src/memory/trim.rs", "the memory of VMs"),
     ("src/ltask/message.rs", "blocks of malloc that C code may free"),
     ("src/ltask/c_functions.rs", "functions that C code calls"),
     ("src/ltask/thread_clock.rs", "the processor time of a thread"),

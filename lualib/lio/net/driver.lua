@@ -6,6 +6,7 @@
 -- first tries its operation, and arms its socket before it waits.
 
 local connection = require "lio.net.connection"
+local idle_memory = require "lio.net.idle_memory"
 local lazy = require "lio.net.lazy"
 local misuse = require "lio.misuse"
 local option = require "lio.net.option"
@@ -57,6 +58,7 @@ end
 local function make_step(driver)
   local selector <const>, timers <const>, hooks <const> = driver.selector, driver.timers, driver.hooks
   local unflushed <const>, deferred <const> = driver.unflushed, driver.deferred
+  local memory <const> = idle_memory.new(driver.round_time)
   local next_event <const>, guard <const> = stream.events(selector, driver.is_native)
   return function(seconds)
     for index = #hooks, 1, -1 do hooks[index]:before_wait() end
@@ -64,7 +66,7 @@ local function make_step(driver)
     if due and (not seconds or due < seconds) then seconds = due end
     if next(unflushed) then flush(driver) end
     local waiter = driver.waiter
-    if waiter then waiter(seconds) else selector:wait(seconds) end
+    if waiter then waiter(seconds) else selector:wait(memory:limit(driver.round_time, seconds)) end
     -- The time of a round is the time at which its events arrive, before they are handled.
     driver.round_time = now()
     for x, events in next_event, nil, nil, guard do

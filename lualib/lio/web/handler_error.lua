@@ -8,6 +8,7 @@ local mount_scopes = require "lio.web.mount_scope"
 local program_traceback = require "lio.program_traceback"
 local texts = require "lio.web.error_text"
 local http = require "lio.http"
+local run_time = require "lio.run_time"
 
 local native <const>, owner <const> = http.request, http.head.owner
 
@@ -79,7 +80,9 @@ end
 -- `respond_plainly(exchange, req, res, err)`: sets the library's own response to an error.
 function M.respond_plainly(exchange, req, res, err)
   start_anew(res)
-  res:set_result(require("lio.web.error_page").for_error(req, err, exchange.app.settings.debug))
+  local error_page = require "lio.web.error_page"
+  if run_time.has_exceeded() then return res:set_result(error_page.for_status(req, 503)) end
+  res:set_result(error_page.for_error(req, err, exchange.app.settings.debug))
 end
 
 -- Calls the app's `on_error`. Returns true if `on_error` has set the response, or if the exchange is aborted.
@@ -87,12 +90,13 @@ local function call_on_error(exchange, req, res, err)
   local place = mount_scopes.place(req)
   local on_error = mount_scopes.error_handler(exchange.app, req)
   if not on_error then return false end
-  res.code = 500
+  local status <const> = run_time.has_exceeded() and 503 or 500
+  res.code = status
   local ok, second = xpcall(function()
     res:set_result_of("on_error", on_error, on_error(err.value, req, res, err.text))
   end, M.catch)
   mount_scopes.restore(req, place)
-  if ok then return res.body ~= nil or res.framing or res.code ~= 500 end
+  if ok then return res.body ~= nil or res.framing or res.code ~= status end
   M.log(req, second)
   if native.response_has_begun(exchange.request) then exchange.aborted = true end
   return exchange.aborted

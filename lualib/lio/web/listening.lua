@@ -26,6 +26,7 @@ local LISTEN_OPTIONS <const> = {
 local RUN_OPTIONS <const> = {
   workers = options.integer(1, 1024),
   watchdog = options.seconds_from_0,
+  max_run_time = options.seconds_from_0,
   module = options.internal(options.string),
   args = options.internal(options.table),
 }
@@ -222,6 +223,7 @@ local function start_workers(app, where, opts)
     args = opts.args,
     grace = app.grace or loop.grace,
     watchdog = opts.watchdog,
+    max_run_time = opts.max_run_time,
     signals = signals_of(opts.tls),
     on_listening = function(socket)
       announce(url_of(socket, tls and "https"))
@@ -250,6 +252,8 @@ local function run_here(app, where, opts, on_listening)
   -- Another program may read the address from standard output and send a signal before the loop runs.
   local _ <close> = not loop.is_running() and assert(require("lio.signal").hold("SIGINT", "SIGTERM")) or nil
   local _ <close> = reload_on_hangup(loop, server, opts.tls)
+  loop.watchdog, loop.max_run_time = opts.watchdog or loop.watchdog, opts.max_run_time or loop.max_run_time
+  if loop.is_running() and (opts.watchdog or opts.max_run_time) then loop._limit_run_time() end
   on_listening(server)
   if loop.is_running() then return server:wait() end
   loop.grace = app.grace or loop.grace

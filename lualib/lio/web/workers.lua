@@ -166,7 +166,7 @@ end
 
 -- `start(options)`: serves with `count` workers until they have ended. Returns true; or nil and a message if it cannot
 -- listen. Options: `addr`, `port`, `listen` (options of `net.bind`), `count`, `module` and `args` of an embedded
--- program, `grace` and `watchdog` (seconds), `signals` (a list of the signals that the workers handle),
+-- program, `grace`, `watchdog` and `max_run_time` (seconds), `signals` (a list of the signals that the workers handle),
 -- `on_listening(socket)`, which is called before the workers start.
 function M.start(options)
   local program = find_program(options.module, options.args)
@@ -183,6 +183,7 @@ function M.start(options)
     lua_cpath = package.cpath,
     grace = options.grace + 1,
     watchdog = options.watchdog,
+    max_run_time = options.max_run_time,
     exclusive = worker_services(sockets, options.count, program),
     bootstrap = { supervisor_service(options.count) },
   }

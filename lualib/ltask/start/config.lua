@@ -11,6 +11,7 @@ local M = {}
 local CORE_FIELDS <const> = {}
 for name in ([[
   worker io queue queue_sending max_service external_queue log_queue crashlog debuglog full watchdog
+  max_run_time
 ]]):gmatch "%S+" do
   CORE_FIELDS[name] = options.any
 end

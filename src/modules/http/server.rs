@@ -15,6 +15,7 @@ use crate::modules::selector::state::Selector;
 use crate::modules::stream::connection::Connection;
 use crate::modules::tls;
 use crate::socket::{Attempt, Socket};
+use crate::task::Tasks;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
@@ -125,6 +126,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
         vm_clock: call.shared()?,
         clock: Cell::new(None),
         served: Cell::new(0),
+        progress: call.shared::<Tasks>()?.run_time.progress.clone(),
         timer: Cell::new(u64::MAX),
         tls: RefCell::default(),
         body_limit,

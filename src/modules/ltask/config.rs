@@ -53,15 +53,15 @@ impl Fields<'_, '_> {
         }
     }
 
-    fn watchdog(&mut self, default: Duration) -> Result<Duration, Fault> {
-        let name = "watchdog";
+    /// Reads a number of seconds. `false` means the same as 0.
+    fn seconds(&mut self, name: &'static str, default: Duration) -> Result<Duration, Fault> {
         let field = self.get(name)?;
         let time = match self.0.kind(field) {
             Kind::Nil => default,
             Kind::Boolean if !self.0.is_true(field) => Duration::ZERO,
             Kind::Number => match self.0.number(field)? {
                 seconds if (0.0..1e9).contains(&seconds) => Duration::from_secs_f64(seconds),
-                _ => return Err(Fault::message("config.watchdog: seconds, 0 or more, expected")),
+                _ => return Err(Fault::message(format_args!("config.{name}: seconds, 0 or more, expected"))),
             },
             _ => return Err(self.type_error(name, "number", field)),
         };
@@ -94,7 +94,8 @@ pub(super) fn read(call: &mut Call<'_>) -> Result<Config, Fault> {
         max_service: fields.integer("max_service", (2, 1 << 20), default.max_service)?,
         external_queue: fields.integer("external_queue", (1, most), default.external_queue)?,
         log_queue: fields.integer("log_queue", (1, most), default.log_queue)?,
-        watchdog: fields.watchdog(default.watchdog)?,
+        watchdog: fields.seconds("watchdog", default.watchdog)?,
+        max_run_time: fields.seconds("max_run_time", default.max_run_time)?,
         full: fields.full()?,
         crashlog: fields.string("crashlog")?,
         debuglog: fields.string("debuglog")?,

@@ -3,6 +3,7 @@
 use super::receive::{Callbacks, ON_END, ON_QUEUED, Step, advance, name};
 use crate::lua::{Argument, BytesOf, Call, Closure, Fault, Function, Next, Outcome, Pushing, results, then};
 use crate::modules::stream::connection::Connection;
+use crate::modules::task::{own_tasks, push_tasks_object};
 
 // The arguments of `pass`.
 const CONNECTION: i32 = 1;
@@ -25,8 +26,8 @@ results! {
 /// kind)` for each message that has arrived. It returns when no message is left, with the connection armed; or when a
 /// close frame was sent, or the connection has ended. The callbacks are those of `receiver`. `callback` may wait.
 pub(super) fn passer(call: &mut Call<'_>) -> Result<Closure<Callbacks>, Fault> {
-    let nothing = call.push(false)?;
-    Ok(Closure(PASS, (Argument(nothing), Argument(1), Argument(2))))
+    let object = push_tasks_object(call)?;
+    Ok(Closure(PASS, (Argument(object), Argument(1), Argument(2))))
 }
 
 const PASS: Function = Function::new(|call: &mut Call<'_>| {
@@ -39,6 +40,8 @@ const PASS: Function = Function::new(|call: &mut Call<'_>| {
 
 /// Passes the next message.
 fn step(call: &mut Call<'_>) -> Result<Action, Fault> {
+    // One task passes the messages of all connections.
+    own_tasks(call)?.run_time.progress.advance();
     let connection = call.object_mut::<Connection>(CONNECTION)?;
     if connection.has_sent_close() {
         return Ok(Action::Plain(Next::returns(())));

@@ -1,0 +1,141 @@
+//! Returns memory that is not in use to the system: the chunks of a VM in which every block is free, and the free pages
+//! of malloc(3).
+
+use super::arena::{Arena, Chunk, Free, GRAIN, HEADER, Memory};
+use std::ptr;
+
+/// A chunk, while its free blocks are counted.
+struct Counted {
+    start: usize,
+    end: usize,
+    free: usize,
+}
+
+/// The chunks of an arena, in the order of their addresses.
+struct Chunks {
+    list: Vec<Counted>,
+    /// The place of the chunk that was found last. Blocks that are freed together often come from one chunk.
+    last: usize,
+}
+
+impl Chunks {
+    fn of(arena: &Arena) -> Chunks {
+        let mut list = Vec::new();
+        let mut chunk = arena.chunks.get();
+        while !chunk.is_null() {
+            // SAFETY: each chunk in the list exists and begins with its header.
+            let Chunk { next, size } = unsafe { ptr::read(chunk) };
+            list.push(Counted { start: chunk.addr(), end: chunk.addr() + size, free: 0 });
+            chunk = next;
+        }
+        list.sort_unstable_by_key(|chunk| chunk.start);
+        Chunks { list, last: 0 }
+    }
+
+    /// Returns the chunk that contains the address.
+    fn find(&mut self, address: usize) -> &mut Counted {
+        let is_in = |chunk: &Counted| chunk.start <= address && address < chunk.end;
+        if !self.list.get(self.last).is_some_and(is_in) {
+            self.last = self.list.partition_point(|chunk| chunk.end <= address);
+        }
+        &mut self.list[self.last]
+    }
+}
+
+impl Counted {
+    /// Whether all its blocks are free.
+    fn is_free(&self) -> bool {
+        self.free == self.end - self.start - HEADER
+    }
+}
+
+impl Memory {
+    /// Frees the chunks in which every block is free.
+    pub(crate) fn trim(&self) {
+        self.arena.trim();
+    }
+}
+
+impl Arena {
+    fn trim(&self) {
+        let mut chunks = Chunks::of(self);
+        if chunks.list.is_empty() {
+            return;
+        }
+        self.count_free(&mut chunks);
+        self.remove_free_blocks(&mut chunks);
+        self.free_chunks(&mut chunks);
+    }
+
+    /// Counts the free bytes of each chunk.
+    fn count_free(&self, chunks: &mut Chunks) {
+        if self.rest_size.get() > 0 {
+            chunks.find(self.rest.get().addr()).free += self.rest_size.get();
+        }
+        for (class, first) in self.free.iter().enumerate() {
+            let mut block = first.get();
+            while !block.is_null() {
+                chunks.find(block.addr()).free += class * GRAIN;
+                // SAFETY: a block in a free list is free and contains its link.
+                block = unsafe { (*block).next };
+            }
+        }
+    }
+
+    /// Removes the blocks of free chunks from the free lists. The other blocks keep their order.
+    fn remove_free_blocks(&self, chunks: &mut Chunks) {
+        if self.rest_size.get() > 0 && chunks.find(self.rest.get().addr()).is_free() {
+            self.rest_size.set(0);
+            self.rest.set(ptr::null_mut());
+        }
+        for first in &self.free {
+            let mut block = first.replace(ptr::null_mut());
+            let mut last: *mut Free = ptr::null_mut();
+            while !block.is_null() {
+                // SAFETY: a block in a free list is free and contains its link.
+                let next = unsafe { (*block).next };
+                if !chunks.find(block.addr()).is_free() {
+                    match last.is_null() {
+                        true => first.set(block),
+                        // SAFETY: `last` is a free block of this list.
+                        false => unsafe { (*last).next = block },
+                    }
+                    last = block;
+                }
+                block = next;
+            }
+            if !last.is_null() {
+                // SAFETY: `last` is a free block of this list.
+                unsafe { (*last).next = ptr::null_mut() };
+            }
+        }
+    }
+
+    /// Frees the free chunks.
+    fn free_chunks(&self, chunks: &mut Chunks) {
+        let mut chunk = self.chunks.replace(ptr::null_mut());
+        while !chunk.is_null() {
+            // SAFETY: each chunk in the list exists and begins with its header. A free chunk has no block in use and
+            // none in a free list, and is no longer in the list of chunks.
+            unsafe {
+                let Chunk { next, size } = ptr::read(chunk);
+                if chunks.find(chunk.addr()).is_free() {
+                    self.chunk_bytes.set(self.chunk_bytes.get() - size);
+                    libc::free(chunk.cast());
+                } else {
+                    (*chunk).next = self.chunks.replace(chunk);
+                }
+                chunk = next;
+            }
+        }
+    }
+}
+
+/// Returns the free pages of malloc(3) to the system. Only glibc keeps them.
+pub(crate) fn trim_heap() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: malloc_trim(3) has no preconditions.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}

@@ -1,0 +1,169 @@
+-- `watchdog` and `max_run_time`: a handler in an endless loop is reported while it loops, and is ended.
+
+local t = require "tests.kit"
+local http = require "tests.kit.raw_http"
+local loop = require "lio.loop"
+
+-- A stock interpreter with lio.so cannot interrupt its own VM, but the VMs of workers.
+local IS_STOCK <const> = not t.lio():find "/lio['\"]?$"
+
+local PROGRAM <const> = [[
+local web, loop = require "lio.webserver", require "lio.loop"
+local app = web.new { grace = 5 }
+app:get("/", function() return "fine" end)
+app:get("/loop", function()
+  while true do end
+end)
+app:get("/long", function()
+  io.stderr:write "it loops\n"
+  repeat for _ = 1, 10000 do end until io.open(%q)
+  return "ended by itself"
+end)
+app:get("/catch", function()
+  while true do pcall(function() while true do end end) end
+end)
+app:get("/once", function()
+  local ok, message = pcall(function() while true do end end)
+  return (tostring(ok) .. " " .. message)
+end)
+app:get("/coroutine", function()
+  coroutine.wrap(function() while true do end end)()
+end)
+app:get("/closes", function()
+  local _ <close> = setmetatable({}, { __close = function()
+    for _ = 1, 1000 do end
+    io.stderr:write "closed\n"
+  end })
+  while true do end
+end)
+app:get("/begun", function(_, res)
+  res:write "begun"
+  loop.sleep(0)
+  while true do end
+end)
+app:get("/custom", function() while true do end end)
+app:on_error(function(err, req, res)
+  if req.path == "/custom" then return res.code, tostring(err) end
+end)
+loop.fork(function() loop.sleep(0) end)
+app:run("127.0.0.1:0", { %s })
+]]
+
+-- Starts the program. `command` runs Lua programs. Returns the child, its port and the file that ends /long.
+local function start(command, options)
+  local dir = t.tmp()
+  local script = t.write(dir .. "/server.lua", PROGRAM:format(dir .. "/go", options))
+  local child = t.spawn(command .. " " .. t.quote(script) .. " 2>&1")
+  local port = math.tointeger(tonumber(child:expect "^lio: serving http://127%.0%.0%.1:(%d+)/$"))
+  return child, port, dir .. "/go"
+end
+
+local function get(path) return ("GET %s HTTP/1.1\r\nHost: x\r\n\r\n"):format(path) end
+
+local function stop(child)
+  child:kill()
+  local rest = child:all()
+  t.eq(child:close(), 0, rest)
+end
+
+local ERROR <const> = "max_run_time: the task has run for more than 0.1 s without waiting"
+
+-- The requests for a server with max_run_time = 0.1. `again` returns a connection.
+local function check_requests(child, port)
+  local c <close> = http.open(port)
+  local response = c:ask(get "/loop")
+  t.eq(response.status, 503)
+  child:expect("^lio: error in GET /loop: " .. ERROR:gsub("%p", "%%%0") .. "$")
+  child:expect "^stack traceback:$"
+  child:expect "server%.lua:5: in "
+  t.eq(c:ask(get "/").body, "fine", "the connection stays open")
+  t.eq(c:ask(get "/once").body, "false " .. ERROR, "code that catches the error continues")
+  t.eq(c:ask(get "/coroutine").status, 503)
+  t.eq(c:ask(get "/closes").status, 503)
+  child:expect "^closed$"
+  local custom = c:ask(get "/custom")
+  t.eq(custom.status, 503)
+  t.eq(custom.body, ERROR)
+  local begun <close> = http.open(port)
+  begun:send(get "/begun")
+  t.eq(begun:read_head().status, 200)
+  local caught <close> = http.open(port)
+  caught:send(get "/catch")
+  t.ok(caught:ended(), "the error is raised again if the handler catches it twice")
+  t.eq(c:ask(get "/").body, "fine")
+end
+
+local function test(name, f)
+  t.test(name, function() loop.run(f) end)
+end
+
+test("a handler in an endless loop is reported while it loops, without workers", function()
+  local child <close>, port, go = start(t.bin(), "watchdog = 0.1")
+  local c <close> = http.open(port)
+  c:send(get "/long")
+  child:expect "^it loops$"
+  local seconds = child:expect "^lio: a task has run for (%d+%.%d) s without waiting$"
+  t.ok(tonumber(seconds) >= 0.1)
+  child:expect "^stack traceback:$"
+  child:expect "server%.lua:9: in "
+  t.write(go, "")
+  t.eq(c:response().body, "ended by itself")
+  stop(child)
+end)
+
+test("max_run_time ends a handler with status 503, without workers", function()
+  local child <close>, port = start(t.bin(), "watchdog = 0, max_run_time = 0.1")
+  check_requests(child, port)
+  stop(child)
+end)
+
+test("max_run_time ends a handler with status 503 in a worker", function()
+  local child <close>, port = start(t.lio(), "watchdog = 0, max_run_time = 0.1, workers = 2")
+  check_requests(child, port)
+  stop(child)
+end)
+
+test("requests that together take longer than max_run_time are not ended", function()
+  local dir = t.tmp()
+  local script = t.write(dir .. "/server.lua", [[
+    local web = require "lio.webserver"
+    local app = web.new()
+    local cpu = os.clock
+    app:get("/", function()
+      local till = cpu() + 0.02
+      while cpu() < till do end
+      return "done"
+    end)
+    app:run("127.0.0.1:0", { max_run_time = 0.15 })
+  ]])
+  local child <close> = t.spawn(t.bin() .. " " .. t.quote(script) .. " 2>&1")
+  local port = math.tointeger(tonumber(child:expect "^lio: serving http://127%.0%.0%.1:(%d+)/$"))
+  local c <close> = http.open(port)
+  c:send(get("/"):rep(15))
+  for _ = 1, 15 do t.eq(c:response().status, 200) end
+  stop(child)
+end)
+
+test("a stock interpreter refuses max_run_time without workers", function()
+  if not IS_STOCK then return end
+  local ok, message = pcall(function()
+    loop.max_run_time = 1
+    loop._limit_run_time()
+  end)
+  loop.max_run_time = 0
+  t.eq(ok, false)
+  t.ok(message:find("loop.max_run_time: tasks can be interrupted only in the executable lio", 1, true), message)
+end)
+
+test("invalid limits raise", function()
+  for _, name in ipairs { "watchdog", "max_run_time" } do
+    local before = loop[name]
+    loop[name] = -1
+    local ok, message = pcall(loop._limit_run_time)
+    loop[name] = before
+    t.eq(ok, false)
+    t.ok(message:find(("loop.%s: must be a non-negative number of seconds, not -1"):format(name), 1, true), message)
+  end
+end)
+
+t.finish()
