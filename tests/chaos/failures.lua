@@ -1,0 +1,35 @@
+-- The failures that clients of tests/chaos may see while faults are injected. Any other outcome is reported.
+
+local M = {}
+
+local function set(text)
+  local all = {}
+  for word in text:gmatch "%S+" do all[word] = true end
+  return all
+end
+
+--- Codes of failed requests and connections.
+M.codes = set [[timeout closed reset refused truncated unreachable EMFILE ENFILE ENOBUFS ENOMEM EADDRNOTAVAIL ENOSPC
+  ETIMEDOUT EPIPE EHOSTUNREACH ENETUNREACH ENOTCONN]]
+
+--- Statuses that always count as a refusal: timeouts of the server, an overloaded server, a full disk.
+M.statuses = set "408 502 503 507"
+
+--- Messages of responses 400 and 500 that the injected faults cause.
+M.messages = {
+  "not enough memory", "Too many open files", "No buffer space", "Cannot allocate memory", "No space left",
+  "Interrupted system call", "Input/output error", "Disk quota", "Resource temporarily unavailable", "is dead",
+  "EMFILE", "ENFILE", "ENOMEM", "ended early", "closed", "reset", "File too large",
+}
+
+--- Returns whether a response that is no acknowledgement is expected during faults.
+function M.is_expected(status, text)
+  if M.statuses[tostring(status)] then return true end
+  if status ~= 500 and status ~= 400 then return false end
+  for _, message in ipairs(M.messages) do
+    if text:find(message, 1, true) then return true end
+  end
+  return false
+end
+
+return M
