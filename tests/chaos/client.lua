@@ -59,7 +59,7 @@ local function work(index, client)
     number = number + 1
     local outcome = perform(context, own:choose(operations.weights), ("%s-%d"):format(name, number))
     -- A server that refuses connections would otherwise be asked thousands of times a second.
-    loop.sleep(own:draw() * (outcome == "ack" and 0.01 or 0.1))
+    loop.sleep(own:draw() * (outcome == "ack" and 0.01 or 0.4))
   end
 end
 

@@ -23,7 +23,7 @@ local spaces = options.namespaces
 
 local run = {
   folder = options.folder, random = random.new(seed, "director"), watch = seed % 2 == 0, injected = {}, killed = {},
-  faultless = {}, clients = {}, proxy_namespace = spaces .. "p", names = {}, began = loop.now(), restarts = 0,
+  faultless = {}, clients = {}, proxy_namespace = spaces .. "p", names = {}, began = loop.now(), aborted = 0,
 }
 processes.folder, processes.loopback = options.folder, spaces == ""
 local SERVER <const> = spaces == "" and "127.0.0.1" or "10.77.2.2"
@@ -48,6 +48,7 @@ end
 -- Processes ------------------------------------------------------------------------------------------------
 
 function run:start_server()
+  self:await_quiet_start()
   os.execute(("rm -f %s/uploads/*.part"):format(self.folder))
   local command = ("%s %s%s/server.lua %s/uploads %s:%d http://%s:%d %s"):format(lio, self.watch and "--watch " or "",
     here, self.folder, SERVER, PORTS.server, PROXY_OUT, PORTS.upstream_proxy, options.sabotage)
@@ -56,15 +57,25 @@ function run:start_server()
   })
 end
 
+-- Ends the faults of system calls, which would also hit the loading of the program, until the server answers.
+function run:await_quiet_start()
+  self.is_loading = true
+  self.server_shim:quiet()
+end
+
 -- Waits until the server answers. It must not have ended by itself.
 function run:await_server()
   local stop_at = loop.now() + 15
   local client <close> = http.new { timeout = 1, max_idle = 0 }
   repeat
     local res = client:get(self.direct .. "/echo/ready?size=1")
-    if res and res.status == 200 then return end
+    if res and res.status == 200 then
+      self.is_loading = false
+      return
+    end
     loop.sleep(0.05)
   until loop.now() > stop_at
+  self.is_loading = false
   report("the server does not answer within 15 s")
 end
 
@@ -86,16 +97,17 @@ local function faultless_client(name, where, namespace, duration)
   check(client:wait(duration + 30) == 0, "the client %s ended with %s: %s", name, client:code(), client:output())
 end
 
-function run:kill_server()
-  local pid = self.server:program()
-  if not pid then return end
-  self.restarts = self.restarts + 1
-  self.server_shim:quiet() -- the shim would also hit the loading of the program
-  self.server:signal("KILL", pid)
+--- Returns whether the program of the server has ended.
+function run:has_died(pid)
+  local stat = processes.read(("/proc/%d/stat"):format(pid)) or ""
+  return not stat:find "^%d+ %b() [^Z]"
+end
+
+--- Starts the program of the server again.
+function run:revive()
+  os.execute(("rm -f %s/uploads/*.part"):format(self.folder))
   if self.watch then
-    local stop_at = loop.now() + 5
-    while self.server:program() == pid and loop.now() < stop_at do loop.sleep(0.02) end
-    os.execute(("rm -f %s/uploads/*.part"):format(self.folder))
+    self:await_quiet_start()
     self.server:signal "HUP"
   else
     self.server:wait(5)
@@ -104,9 +116,16 @@ function run:kill_server()
   self:await_server()
 end
 
+function run:kill_server()
+  local pid = self.server:program()
+  if not pid then return end
+  self.server:signal("KILL", pid)
+  while not self:has_died(pid) do loop.sleep(0.02) end
+  self:revive()
+end
+
 -- Stops the server gracefully and starts it again.
 function run:stop_server()
-  self.server_shim:quiet()
   self.server:signal "TERM"
   check(self.server:wait(10) == 0, "the server ended with %s after SIGTERM", self.server:code())
   self:start_server()
@@ -137,6 +156,7 @@ end
 
 local function inject()
   run.faults_end = loop.now() + seconds
+  run.proxy:signal "USR2"
   for i = 1, 3 do run.clients[i] = run:start_client() end
   loop.sleep(0.3)
   local left = 2
@@ -228,6 +248,7 @@ local function round()
   local summary, errors = verify.check(run, run.names, get_json "/counts", report)
   check(next(summary), "no operation was performed")
   print_figures(summary, errors)
+  if run.aborted > 0 then print(("the server ended %d times because it got no memory"):format(run.aborted)) end
   run.over = true
   run.server:signal "TERM"
   check(run.server:wait(10) == 0, "the server ended with %s after SIGTERM", run.server:code())

@@ -13,7 +13,7 @@ local M = {}
 -- Returns the outcome of a response that is no acknowledgement, or of a failed request.
 local function outcome(res, message, code)
   if not res then
-    return failures.codes[code] and "error" or "wrong", ("%s: %s"):format(code, message)
+    return failures.is_expected_code(code, message) and "error" or "wrong", ("%s: %s"):format(code, message)
   end
   local text = ("%d %s"):format(res.status, (res.body or ""):sub(1, 120):gsub("%c", " "))
   return failures.is_expected(res.status, text) and "error" or "wrong", text
@@ -103,7 +103,7 @@ function operations.events(context, id)
     local piece, problem, why = closing:piece()
     if not piece then
       if problem then return outcome(nil, problem, why) end
-      return "wrong", "the stream ended regularly without its last event"
+      return "error", "stopped: the stream ended without its last event" -- verify.lua checks that the server stopped
     end
     rest = rest .. piece
     for text in rest:gmatch "(.-)\n\n" do

@@ -1,6 +1,6 @@
 -- A TCP proxy that injects faults: `lio tests/chaos/proxy.lua SEED COUNTS FROM TO [FROM TO …]`. Forwards each address
 -- ADDR:PORT `FROM` to `TO`. Each connection gets a plan from the random generator; see plan.lua. SIGUSR1 ends the
--- faults: later connections get none, and those with a plan are reset. Every 0.2 s, writes the number of connections
+-- faults: later connections get none, and those with a plan are reset. SIGUSR2 begins them. Every 0.2 s, writes the number of connections
 -- for each plan to the file COUNTS.
 
 package.path = arg[0]:match "^(.*)/" .. "/?.lua;" .. package.path
@@ -10,7 +10,7 @@ local net = require "lio.net"
 local plan = require "plan"
 local random = require("random").new(math.tointeger(arg[1]), "proxy")
 
-local quiet = false
+local quiet = true
 local counts = {}
 local planned = {} -- a set of the connections whose plan has a fault
 
@@ -103,6 +103,7 @@ loop.run(function()
     quiet = true
     for pair in pairs(planned) do FINISH.reset(pair) end
   end)
+  loop.signal("SIGUSR2", function() quiet = false end)
   loop.fork(write_counts)
   print "proxy ready"
 end)

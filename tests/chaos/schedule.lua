@@ -30,6 +30,20 @@ M.processes = {
     run.clients[index]:wait(5)
     run.clients[index] = run:start_client()
   end,
+  -- No memory: the address space of the server cannot grow. Rust ends a process that needs memory and gets none; then
+  -- the server is started again, and the ledger must be as complete as after kill -9.
+  ["memory"] = function(run)
+    local pid = run.server:program()
+    if not pid then return end
+    os.execute(("prlimit --pid %d --as=%d: 2>/dev/null"):format(pid,
+      processes.memory(pid, "VmSize") * 1024 + run.random:draw(0, 2000000)))
+    loop.sleep(0.3 + run.random:draw())
+    os.execute(("prlimit --pid %d --as=unlimited: 2>/dev/null"):format(pid))
+    if run:has_died(pid) then
+      run.aborted = run.aborted + 1
+      run:revive()
+    end
+  end,
   ["kill server"] = function(run) run:kill_server() end,
   ["restart server"] = function(run)
     if run.watch then run.server:signal "HUP" else run:stop_server() end
@@ -42,7 +56,7 @@ M.surroundings = {
     local rates, random = {}, run.random
     for _, name in ipairs { "accept", "socket", "connect", "recv", "send", "open", "write", "short", "sendfile", "epoll",
       "descriptor", "thread" } do
-      rates[name] = random:draw() < 0.6 and random:draw(1000, 60000) or 0
+      rates[name] = random:draw() < 0.6 and random:draw(5000, 200000) or 0
     end
     run.server_shim:set(rates)
     rates.open, rates.write = 0, 0 -- the journal of a client must be complete
@@ -79,8 +93,11 @@ M.surroundings = {
   end,
   ["disk full"] = function(run)
     local uploads = run.folder .. "/uploads"
-    os.execute(("mount -o remount,size=$(( $(df -k --output=used %s | tail -n 1) + %d ))k %s"):format(uploads,
-      run.random:draw(4, 400), uploads))
+    -- Fails if uploads have used the space in the meantime.
+    local command = "mount -o remount,size=$(( $(df -k --output=used %s | tail -n 1) + %d ))k %s 2>/dev/null"
+    for extra = 100, 1000, 300 do
+      if os.execute(command:format(uploads, extra + run.random:draw(0, 300), uploads)) then break end
+    end
     loop.sleep(0.5 + run.random:draw() * 1.5)
     processes.run("mount -o remount,size=1g %s", uploads)
   end,
@@ -104,6 +121,7 @@ function M.deal(run, deck)
       names[i], names[j] = names[j], names[i]
     end
     for _, name in ipairs(names) do
+      while run.is_loading do loop.sleep(0.05) end
       if loop.now() > run.faults_end then return end
       run.injected[name] = (run.injected[name] or 0) + 1
       run:log(name)

@@ -36,6 +36,8 @@ local function check_outcomes(run, ops, report)
       report("%s %s: %s", op.kind, id, op.detail)
     elseif op.outcome == "error" and run.faultless[op.client] then
       report("%s %s failed without faults: %s", op.kind, id, op.detail)
+    elseif op.outcome == "error" and op.detail:find "^stopped" and not run.injected["restart server"] then
+      report("%s %s: the stream ended without its last event, but the server did not stop", op.kind, id)
     elseif not op.outcome and not run.killed[op.client] then
       report("%s %s never ended", op.kind, id)
     end
