@@ -86,6 +86,7 @@ function run:start_client()
   return processes.start(name, ("%s %s/client.lua %s:%d %d %s %s/%s.journal %.1f 6 killing"):format(lio, here, PROXY_IN,
     PORTS.proxy, seed, name, self.folder, name, left), {
     namespace = spaces .. "c", shim = self.client_shim.path, library = options.library, seed = seed + #self.names,
+    shim_grace = 2,
   })
 end
 
@@ -160,6 +161,7 @@ local function inject()
   for i = 1, 3 do run.clients[i] = run:start_client() end
   loop.sleep(0.3)
   local left = 2
+  if options.sabotage ~= "none" then schedule.keep_server() end
   for _, deck in ipairs { schedule.processes, schedule.surroundings } do
     loop.fork(function()
       schedule.deal(run, deck)

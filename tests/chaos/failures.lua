@@ -9,7 +9,7 @@ local function set(text)
 end
 
 -- Codes of failed requests and connections.
-local CODES <const> = set [[timeout closed reset refused truncated unreachable EMFILE ENFILE ENOBUFS ENOMEM EADDRNOTAVAIL ENOSPC
+local CODES <const> = set [[timeout closed reset refused truncated unreachable EMFILE ENFILE ENOBUFS ENOMEM ENOSPC
   ETIMEDOUT EPIPE EHOSTUNREACH ENETUNREACH ENOTCONN]]
 CODES["not available"] = true -- connect(2): EADDRNOTAVAIL
 
@@ -20,7 +20,7 @@ local STATUSES <const> = set "408 502 503 507"
 local MESSAGES <const> = {
   "not enough memory", "Too many open files", "No buffer space", "Cannot allocate memory", "No space left",
   "Interrupted system call", "Input/output error", "Disk quota", "Resource temporarily unavailable", "is dead",
-  "EMFILE", "ENFILE", "ENOMEM", "the upload cannot be stored", "ended early", "closed", "reset", "File too large",
+  "EMFILE", "ENFILE", "ENOMEM", "the upload cannot be stored", "400 failed", "ended early", "closed", "reset", "File too large",
 }
 
 --- Returns whether a failure without a response is expected. epoll_ctl(2) fails with ENOSPC if too many descriptors are

@@ -48,6 +48,14 @@ struct control {
 };
 static struct control *control;
 static uint64_t seed;
+static time_t begin_at; // monotonic seconds
+
+// Makes a system call. The filter allows calls from this section.
+long call6(long n, long a, long b, long c, long d, long e, long f);
+__asm__(".pushsection chaos_text, \"ax\", @progbits\n"
+        ".hidden call6\n.globl call6\n.type call6, @function\n"
+        "call6: mov %rdi, %rax\n mov %rsi, %rdi\n mov %rdx, %rsi\n mov %rcx, %rdx\n mov %r8, %r10\n"
+        "mov %r9, %r8\n mov 8(%rsp), %r9\n syscall\n ret\n.popsection");
 
 static void counted(int fault) { __atomic_fetch_add(&control->count[fault], 1, __ATOMIC_RELAXED); }
 
@@ -62,19 +70,17 @@ static uint64_t draw(void) {
   return state * 0x2545F4914F6CDD1Du >> 16;
 }
 
+// Whether a fault happens now. Not in the first CHAOS_GRACE seconds of the process, while it loads its program.
 static int strikes(int fault) {
   int64_t rate = __atomic_load_n(&control->rate[fault], __ATOMIC_RELAXED);
   if (rate <= 0 || (int64_t)(draw() % 1000000) >= rate) return 0;
+  struct timespec now;
+  if (begin_at && (call6(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&now, 0, 0, 0, 0) || now.tv_sec < begin_at)) return 0;
+  begin_at = 0;
   counted(fault);
   return 1;
 }
 
-// Makes a system call. The filter allows calls from this section.
-long call6(long n, long a, long b, long c, long d, long e, long f);
-__asm__(".pushsection chaos_text, \"ax\", @progbits\n"
-        ".hidden call6\n.globl call6\n.type call6, @function\n"
-        "call6: mov %rdi, %rax\n mov %rsi, %rdi\n mov %rdx, %rsi\n mov %rcx, %rdx\n mov %r8, %r10\n"
-        "mov %r9, %r8\n mov 8(%rsp), %r9\n syscall\n ret\n.popsection");
 extern char __start_chaos_text[], __stop_chaos_text[];
 
 static const int calls[] = {
@@ -237,7 +243,7 @@ static int is_supervisor(void) {
 }
 
 __attribute__((constructor)) static void begin(void) {
-  const char *path = getenv("CHAOS_CONTROL"), *text = getenv("CHAOS_SEED");
+  const char *path = getenv("CHAOS_CONTROL"), *text = getenv("CHAOS_SEED"), *grace = getenv("CHAOS_GRACE");
   if (!path || is_supervisor()) return;
   int fd = open(path, O_RDWR | O_CLOEXEC);
   struct control *map = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -247,6 +253,8 @@ __attribute__((constructor)) static void begin(void) {
   }
   close(fd);
   seed = text ? strtoull(text, NULL, 10) : 1;
+  struct timespec now;
+  if (grace && !syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now)) begin_at = now.tv_sec + atoi(grace);
   struct sigaction trap = { .sa_sigaction = on_trap, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART };
   struct sigaction wake = { .sa_handler = nothing };
   control = map;

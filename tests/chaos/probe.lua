@@ -4,7 +4,6 @@
 local http = require "lio.http.client"
 local loop = require "lio.loop"
 local ltask = require "ltask"
-local sabotage = require "sabotage"
 local task = require "lio.task"
 local timers = require "lio.loop.timers"
 
@@ -13,7 +12,6 @@ local M = {}
 local function own_counts(app, client)
   client:close_idle()
   http.close_idle()
-  sabotage.leak()
   collectgarbage()
   collectgarbage()
   local connections = 0

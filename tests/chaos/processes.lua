@@ -20,12 +20,13 @@ function M.run(command, ...)
 end
 
 --- Starts `command` in a network namespace. `options`: `namespace`, `shim` (a control file: the process gets faults of
--- system calls), `library`, `seed`.
+-- system calls), `library`, `seed`, `shim_grace` (seconds without these faults).
 function M.start(name, command, options)
   local prefix = M.loopback and "" or "ip netns exec " .. options.namespace .. " "
   local variables = ""
   if options.shim then
-    variables = ("LD_PRELOAD=%s CHAOS_CONTROL=%s CHAOS_SEED=%d "):format(options.library, options.shim, options.seed)
+    variables = ("LD_PRELOAD=%s CHAOS_CONTROL=%s CHAOS_SEED=%d CHAOS_GRACE=%d "):format(options.library, options.shim,
+      options.seed, options.shim_grace or 0)
   end
   local base = M.folder .. "/" .. name
   os.remove(base .. ".pid")

@@ -20,15 +20,15 @@ function M.strikes(name)
   return turn % 8 == 0
 end
 
---- Leaks a descriptor, a task or a timer, if that was chosen.
-function M.leak()
-  if chosen == "descriptor" then leaked[#leaked + 1] = io.open "/dev/null" end
-  if chosen == "task" then
+-- Leaks a descriptor, a task or a timer, if that was chosen.
+local function leak()
+  if M.strikes "descriptor" then leaked[#leaked + 1] = io.open "/dev/null" end
+  if M.strikes "timer" then loop.timeout(3600, function() end) end
+  if M.strikes "task" then
     local token = {}
     leaked[#leaked + 1] = token
     loop.fork(function() loop.wait(token) end)
   end
-  if chosen == "timer" then loop.timeout(3600, function() end) end
 end
 
 local function answer_twice(req)
@@ -43,7 +43,8 @@ end
 function M.install(app)
   local before
   app:use("/echo", function(req, res, next)
-    if M.strikes "stuck" then loop.wait {} end
+    leak()
+    if M.strikes "stuck" then loop.sleep(3600) end
     if M.strikes "answer" then return answer_twice(req) end
     next()
     if M.strikes "wrong" and before then res:send(before) end

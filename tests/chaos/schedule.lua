@@ -110,6 +110,11 @@ M.surroundings = {
   end,
 }
 
+--- Leaves out the faults that end the server, for sabotages that show only after a while.
+function M.keep_server()
+  for _, name in ipairs { "memory", "kill server", "restart server" } do M.processes[name] = nil end
+end
+
 --- Injects the faults of a deck until `run.faults_end`. Counts them in `run.injected`.
 function M.deal(run, deck)
   while true do

@@ -41,7 +41,8 @@ local function differences(before, now)
   return list
 end
 
---- Takes the state when it has been the same for a second and has one connection: that of the request.
+--- Takes the state when it has been the same for a second and has one connection: that of the request. Raises if that
+-- takes more than 20 s.
 function M.settled(run)
   local stop_at, before = loop.now() + 20, nil
   repeat
@@ -53,7 +54,7 @@ function M.settled(run)
     before = now
     loop.sleep(1)
   until loop.now() > stop_at
-  return before
+  error "the server does not come to rest before the faults"
 end
 
 --- Waits until the state equals an earlier one, at most 20 s. Returns the last state and a list of differences.

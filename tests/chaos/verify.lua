@@ -56,8 +56,8 @@ local function check_counts(run, ops, counts, report)
       if op.outcome == "ack" and times == 0 then report("the acknowledged count %s is lost", id) end
       if times > 1 then report("the count %s happened %d times", id, times) end
       -- After a graceful restart, the old process may have counted when the new one had read the journal.
-      if op.outcome == "ack" and not run.watch and counts[id] ~= times then
-        report("the count %s: %s times in the service, %d times in its journal", id, counts[id], times)
+      if op.outcome == "ack" and not run.watch and (counts[id] or 0) ~= times then
+        report("the count %s: %s times in the service, %d times in its journal", id, counts[id] or 0, times)
       end
     end
   end
