@@ -1,5 +1,5 @@
--- The contents of uploads and echoes: bytes that follow from an id, so both sides can compute them. Used by all programs
--- of tests/chaos.
+-- The contents of uploads and echoes: bytes that follow from an id, so both sides can compute them. Used by all
+-- programs of tests/chaos.
 
 local crypto = require "lio.crypto"
 

@@ -6,6 +6,7 @@ package.path = arg[0]:match "^(.*)/" .. "/?.lua;" .. package.path
 
 local http = require "lio.http.client"
 local loop = require "lio.loop"
+local net = require "lio.net"
 local processes = require "processes"
 local random = require "random"
 local schedule = require "schedule"
@@ -53,7 +54,8 @@ function run:start_server()
   local command = ("%s %s%s/server.lua %s/uploads %s:%d http://%s:%d %s"):format(lio, self.watch and "--watch " or "",
     here, self.folder, SERVER, PORTS.server, PROXY_OUT, PORTS.upstream_proxy, options.sabotage)
   self.server = processes.start("server", command, {
-    namespace = spaces .. "s", shim = self.server_shim.path, library = options.library, seed = seed, watched = self.watch,
+    namespace = spaces .. "s", shim = self.server_shim.path, library = options.library, seed = seed,
+    watched = self.watch,
   })
 end
 
@@ -117,6 +119,17 @@ function run:revive()
   self:await_server()
 end
 
+-- Uses up the descriptors while both workers have connections to accept: each then keeps a timer for its pauses. So the
+-- states before and after the faults can be compared.
+function run:exhaust()
+  local pid, held = self.server:program(), {}
+  processes.run("prlimit --pid %d --nofile=%d:", pid, (processes.descriptors(pid)))
+  for i = 1, 40 do held[i] = net.connect(SERVER, PORTS.server, { timeout = 2 }) end
+  loop.sleep(0.3)
+  processes.run("prlimit --pid %d --nofile=1024:", pid)
+  for _, c in ipairs(held) do c:close() end
+end
+
 function run:kill_server()
   local pid = self.server:program()
   if not pid then return end
@@ -125,11 +138,21 @@ function run:kill_server()
   self:revive()
 end
 
--- Stops the server gracefully and starts it again.
-function run:stop_server()
-  self.server:signal "TERM"
-  check(self.server:wait(10) == 0, "the server ended with %s after SIGTERM", self.server:code())
-  self:start_server()
+-- Stops the server gracefully and starts it again. Under --watch, the new process answers before the old one stops.
+function run:restart_server()
+  local pid = self.server:program()
+  if self.watch then
+    self:await_quiet_start()
+    self.server:signal "HUP"
+    local stop_at = loop.now() + 15
+    while pid and not self:has_died(pid) and loop.now() < stop_at do loop.sleep(0.05) end
+    check(not pid or self:has_died(pid), "the previous process does not end after SIGHUP")
+  else
+    self.server:signal "TERM"
+    check(self.server:wait(10) == 0, "the server ended with %s after SIGTERM", self.server:code())
+    self:start_server()
+  end
+  self:await_server()
 end
 
 -- The round ------------------------------------------------------------------------------------------------
@@ -174,7 +197,8 @@ local function inject()
   run.proxy:signal "USR1"
   run:log "the faults have ended"
   for _, client in ipairs(run.clients) do
-    check(client:wait(45) == 0, "the client %s ended with %s: %s", client.name, client:code(), client:output():sub(-2000))
+    check(client:wait(45) == 0, "the client %s ended with %s: %s", client.name, client:code(),
+      client:output():sub(-2000))
   end
 end
 
@@ -241,11 +265,13 @@ local function round()
   prepare()
   loop.fork(watch_processes)
   faultless_client("before", ("%s:%d"):format(SERVER, PORTS.server), "s", 1.5)
+  run:exhaust()
   local speed = state.speed(run)
   local before = state.settled(run)
   inject()
   faultless_client("after", ("%s:%d"):format(PROXY_IN, PORTS.proxy), "c", 1.5)
   faultless_client("direct", ("%s:%d"):format(SERVER, PORTS.server), "s", 1.5)
+  run:exhaust()
   compare(before, speed)
   local summary, errors = verify.check(run, run.names, get_json "/counts", report)
   check(next(summary), "no operation was performed")

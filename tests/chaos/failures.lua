@@ -20,7 +20,7 @@ local STATUSES <const> = set "408 502 503 507"
 local MESSAGES <const> = {
   "not enough memory", "Too many open files", "No buffer space", "Cannot allocate memory", "No space left",
   "Interrupted system call", "Input/output error", "Disk quota", "Resource temporarily unavailable", "is dead",
-  "EMFILE", "ENFILE", "ENOMEM", "the upload cannot be stored", "400 failed", "ended early", "closed", "reset", "File too large",
+  "EMFILE", "ENFILE", "ENOMEM", "the upload cannot be stored", "400 failed", "ended early", "closed", "reset",
 }
 
 --- Returns whether a failure without a response is expected. epoll_ctl(2) fails with ENOSPC if too many descriptors are
@@ -29,7 +29,7 @@ function M.is_expected_code(code, message)
   return CODES[code] or code == "failed" and message:find "event_add: No space left" ~= nil
 end
 
---- Returns whether a response that is no acknowledgement is expected during faults.
+--- Returns whether a response without acknowledgement is expected during faults.
 function M.is_expected(status, text)
   if STATUSES[tostring(status)] then return true end
   if status ~= 500 and status ~= 400 then return false end

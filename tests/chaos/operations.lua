@@ -1,6 +1,6 @@
--- What the clients of tests/chaos do. Each operation gets a context (`http`, a client; `host`, `port`, `base`;
--- `random`; `seconds`, its deadline; `note`, which writes to the journal) and an id, and returns "ack" and a detail, "error" and a code, or
--- "wrong" and a description: the server has violated a rule.
+-- The operations of the clients of tests/chaos. Each operation gets a context (`http`, a client; `host`, `port`,
+-- `base`; `random`; `seconds`, its deadline; `note`, which writes to the journal) and an id. It returns "ack" and a
+-- detail; "error" and a code; or "wrong" and a description: the server has violated a rule.
 
 local content = require "content"
 local failures = require "failures"
@@ -10,7 +10,7 @@ local websocket = require "lio.websocket"
 
 local M = {}
 
--- Returns the outcome of a response that is no acknowledgement, or of a failed request.
+-- Returns the outcome of a response without acknowledgement, or of a failed request.
 local function outcome(res, message, code)
   if not res then
     return failures.is_expected_code(code, message) and "error" or "wrong", ("%s: %s"):format(code, message)

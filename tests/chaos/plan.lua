@@ -18,7 +18,7 @@ local DRAWS <const> = {
   -- One-byte segments for the first part of each direction: a whole upload would take too long.
   bytes = function(r) return { bytes = r:draw(1, 3), count = 600 }, { bytes = 1, count = 600 } end,
   delay = function(r) return { pause = r:draw() * 0.05 }, { pause = r:draw() * 0.05 } end,
-  stall = function(r) return { stall = r:draw() * 2, at = r:draw(0, 2000) }, { stall = r:draw() * 2, at = r:draw(0, 2000) } end,
+  stall = function(r) return { stall = r:draw() * 2 }, { stall = r:draw() * 2 } end,
   hang = function(r) return { after = r:draw(1, 800), finish = "hang" }, {} end,
   reset_up = function(r) return { after = r:draw(1, 40000), finish = "reset" }, {} end,
   reset_down = function(r) return {}, { after = r:draw(1, 4000), finish = "reset" } end,

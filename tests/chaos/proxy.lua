@@ -1,7 +1,7 @@
 -- A TCP proxy that injects faults: `lio tests/chaos/proxy.lua SEED COUNTS FROM TO [FROM TO …]`. Forwards each address
--- ADDR:PORT `FROM` to `TO`. Each connection gets a plan from the random generator; see plan.lua. SIGUSR1 ends the
--- faults: later connections get none, and those with a plan are reset. SIGUSR2 begins them. Every 0.2 s, writes the number of connections
--- for each plan to the file COUNTS.
+-- ADDR:PORT `FROM` to `TO`. Each connection gets a plan from the random generator; see plan.lua. SIGUSR2 begins the
+-- faults. SIGUSR1 ends them: later connections get none, and those with a plan are reset. Every 0.2 s, writes the
+-- number of connections for each plan to the file COUNTS.
 
 package.path = arg[0]:match "^(.*)/" .. "/?.lua;" .. package.path
 

@@ -13,7 +13,8 @@ fail() {
   exit 1
 }
 
-if [ -z "${CHAOS_INSIDE:-}" ]; then
+# The outer part creates the folder of the run, and removes it when all processes have ended.
+if [ -z "${CHAOS_FOLDER:-}" ]; then
   [ "$(id -u)" = 0 ] || fail "needs root: network namespaces, tmpfs and prlimit are refused to other users"
   [ "$(uname -sm)" = "Linux x86_64" ] || fail "needs Linux on x86-64"
   for tool in ip unshare prlimit mount "${CC:-cc}"; do
@@ -21,7 +22,13 @@ if [ -z "${CHAOS_INSIDE:-}" ]; then
   done
   [ -x "$lio" ] || fail "no executable at $lio: run make build"
   problem=$(unshare --mount --pid --fork true 2>&1) || fail "PID and mount namespaces cannot be created: $problem"
-  CHAOS_INSIDE=1 exec unshare --mount --propagation private --pid --fork --kill-child --mount-proc "$0" "$@"
+  CHAOS_FOLDER=$(mktemp -d)
+  export CHAOS_FOLDER
+  unshare --mount --propagation private --pid --fork --kill-child --mount-proc "$0" "$@" &
+  trap 'rm -rf "$CHAOS_FOLDER"' EXIT
+  trap 'kill $!' TERM INT
+  wait $!
+  exit
 fi
 
 seed=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
@@ -37,8 +44,8 @@ while [ $# -gt 0 ]; do
   esac
 done
 
-folder=$(mktemp -d)
-trap '[ -n "$keep" ] && mkdir -p "$keep" && cp -a "$folder/." "$keep"; umount "$folder/uploads"; rm -rf "$folder"' EXIT
+folder=$CHAOS_FOLDER
+trap '[ -n "$keep" ] && mkdir -p "$keep" && cp -a "$folder/." "$keep"' EXIT
 mkdir "$folder/uploads"
 mount -t tmpfs -o size=1g chaos "$folder/uploads" || fail "a tmpfs cannot be mounted"
 "${CC:-cc}" -O1 -Wall -fPIC -shared -o "$folder/faults.so" "$here/faults.c" -ldl -lpthread || fail "faults.c does not compile"

@@ -1,5 +1,5 @@
--- The faults of processes and of their surroundings, in random order. director.lua runs both decks at the same time; each
--- deck contains every kind once and is then shuffled again, so a run of bounded length contains all kinds.
+-- The faults of processes and of their surroundings, in random order. director.lua runs both decks at the same time;
+-- each deck contains every kind once and is then shuffled again, so a run of bounded length contains all kinds.
 -- A fault is a function that begins it, waits, and ends it. Its argument `run` is the table of director.lua.
 
 local loop = require "lio.loop"
@@ -45,17 +45,14 @@ M.processes = {
     end
   end,
   ["kill server"] = function(run) run:kill_server() end,
-  ["restart server"] = function(run)
-    if run.watch then run.server:signal "HUP" else run:stop_server() end
-    run:await_server()
-  end,
+  ["restart server"] = function(run) run:restart_server() end,
 }
 
 M.surroundings = {
   ["system calls"] = function(run)
     local rates, random = {}, run.random
-    for _, name in ipairs { "accept", "socket", "connect", "recv", "send", "open", "write", "short", "sendfile", "epoll",
-      "descriptor", "thread" } do
+    for _, name in ipairs { "accept", "socket", "connect", "recv", "send", "open", "write", "short", "sendfile",
+      "epoll", "descriptor", "thread" } do
       rates[name] = random:draw() < 0.6 and random:draw(5000, 200000) or 0
     end
     run.server_shim:set(rates)

@@ -1,5 +1,5 @@
--- The application under test: `lio tests/chaos/server.lua FOLDER ADDR:PORT UPSTREAM SABOTAGE`. Two web workers share the
--- services ledger.lua and upstream requests; handlers take uploads, send events and keep WebSocket connections.
+-- The application under test: `lio tests/chaos/server.lua FOLDER ADDR:PORT UPSTREAM SABOTAGE`. Two web workers share
+-- the services ledger.lua and upstream requests; handlers take uploads, send events and keep WebSocket connections.
 -- FOLDER is the folder of the uploads, UPSTREAM the URL of another lio server, SABOTAGE a fault of sabotage.lua or
 -- "none". Every response contains the id of its request.
 
@@ -58,7 +58,7 @@ app:get("/service/:id", function(req)
   return { id = ltask.call(brief, "answer", id), from = brief, killer = killer and true }
 end)
 
--- Memory: a service exceeds its limit. The error reaches the caller, and the service is gone afterwards.
+-- Memory: a service exceeds its limit. The error reaches the caller, and the service is then killed.
 app:get("/memory/:id", function(req)
   local glutton = ltask.spawn "glutton"
   local ok, message = pcall(ltask.call, glutton, "fill")

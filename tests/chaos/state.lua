@@ -1,8 +1,7 @@
--- What the server holds: descriptors, tasks, timers, services, connections, memory; and its speed. director.lua takes
+-- The state of the server: descriptors, tasks, timers, services, connections, memory; and its speed. director.lua takes
 -- it before the faults and after them.
 
 local http = require "lio.http.client"
-local json = require "lio.json"
 local loop = require "lio.loop"
 local processes = require "processes"
 
@@ -35,7 +34,8 @@ local function differences(before, now)
     end
   end
   if now.memory > before.memory * 1.25 + 512 then
-    list[#list + 1] = ("memory of the workers: %d KiB before the faults, %d after them"):format(before.memory, now.memory)
+    list[#list + 1] = ("memory of the workers: %d KiB before the faults, %d after them"):format(before.memory,
+      now.memory)
   end
   table.sort(list)
   return list

@@ -1,5 +1,5 @@
--- Uploads of tests/chaos/server.lua, as a form and as a plain body. An upload is acknowledged with 201 when the file has
--- its final name. A refused upload leaves no file behind.
+-- Uploads of tests/chaos/server.lua, as a form and as a plain body. An upload is acknowledged with 201 when the file
+-- has its final name. A refused upload leaves no file behind.
 
 local content = require "content"
 local sabotage = require "sabotage"
