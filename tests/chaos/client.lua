@@ -1,6 +1,6 @@
--- A client: `lio tests/chaos/client.lua ADDR:PORT SEED NAME JOURNAL SECONDS TASKS [killing]`. TASKS tasks
--- perform random operations for SECONDS seconds, then the client waits for those that have not ended. With "killing", kills some
--- operations in the middle.
+-- A client: `lio tests/chaos/client.lua ADDR:PORT SEED NAME JOURNAL SECONDS TASKS [killing]`. TASKS tasks perform
+-- random operations for SECONDS seconds, then the client waits for those that have not ended. With "killing", kills
+-- some operations in the middle.
 -- Each line of JOURNAL has fields separated by tabs, and is written before the client continues:
 --   begin ID KIND | size ID BYTES | end ID OUTCOME SECONDS DETAIL | stuck ID WHERE | kept WHAT | done
 

@@ -100,8 +100,8 @@ local function faultless_client(name, where, namespace, duration)
   check(client:wait(duration + 30) == 0, "the client %s ended with %s: %s", name, client:code(), client:output())
 end
 
---- Returns whether the program of the server has ended.
-function run:has_died(pid)
+--- Returns whether a program of the server has ended.
+function run.has_died(pid)
   local stat = processes.read(("/proc/%d/stat"):format(pid)) or ""
   return not stat:find "^%d+ %b() [^Z]"
 end
@@ -134,19 +134,29 @@ function run:kill_server()
   local pid = self.server:program()
   if not pid then return end
   self.server:signal("KILL", pid)
-  while not self:has_died(pid) do loop.sleep(0.02) end
+  while not self.has_died(pid) do loop.sleep(0.02) end
   self:revive()
 end
 
--- Stops the server gracefully and starts it again. Under --watch, the new process answers before the old one stops.
+-- Returns how often the server has printed its address.
+local function servings(server) return select(2, server:output():gsub("lio: serving", "")) end
+
+-- A previous process that was told to stop must end: its grace period is 3 s.
+local function await_end(pid)
+  local stop_at = loop.now() + 15
+  while not run.has_died(pid) and loop.now() < stop_at do loop.sleep(0.1) end
+  check(run.has_died(pid), "the previous process has not ended 15 s after SIGHUP")
+end
+
+-- Stops the server gracefully and starts it again. Under --watch, the new process serves before the old one stops.
 function run:restart_server()
   local pid = self.server:program()
   if self.watch then
+    local before, stop_at = servings(self.server), loop.now() + 15
     self:await_quiet_start()
     self.server:signal "HUP"
-    local stop_at = loop.now() + 15
-    while pid and not self:has_died(pid) and loop.now() < stop_at do loop.sleep(0.05) end
-    check(not pid or self:has_died(pid), "the previous process does not end after SIGHUP")
+    while servings(self.server) == before and loop.now() < stop_at do loop.sleep(0.05) end
+    if pid then loop.fork(await_end, pid) end
   else
     self.server:signal "TERM"
     check(self.server:wait(10) == 0, "the server ended with %s after SIGTERM", self.server:code())
@@ -238,6 +248,14 @@ local function check_log()
   end
 end
 
+-- Each kind of fault must have happened.
+local function check_kinds()
+  if options.sabotage ~= "none" then return end
+  for _, deck in ipairs { schedule.processes, schedule.surroundings } do
+    for name in pairs(deck) do check(run.injected[name], "no fault of the kind '%s' was injected", name) end
+  end
+end
+
 local function print_figures(summary, errors)
   local function line(title, counts)
     local list, sum = {}, 0
@@ -275,6 +293,7 @@ local function round()
   compare(before, speed)
   local summary, errors = verify.check(run, run.names, get_json "/counts", report)
   check(next(summary), "no operation was performed")
+  check_kinds()
   print_figures(summary, errors)
   if run.aborted > 0 then print(("the server ended %d times because it got no memory"):format(run.aborted)) end
   run.over = true

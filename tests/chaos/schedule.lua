@@ -39,7 +39,7 @@ M.processes = {
       processes.memory(pid, "VmSize") * 1024 + run.random:draw(0, 2000000)))
     loop.sleep(0.3 + run.random:draw())
     os.execute(("prlimit --pid %d --as=unlimited: 2>/dev/null"):format(pid))
-    if run:has_died(pid) then
+    if run.has_died(pid) then
       run.aborted = run.aborted + 1
       run:revive()
     end
@@ -112,9 +112,11 @@ function M.keep_server()
   for _, name in ipairs { "memory", "kill server", "restart server" } do M.processes[name] = nil end
 end
 
---- Injects the faults of a deck until `run.faults_end`. Counts them in `run.injected`.
+--- Injects the faults of a deck until `run.faults_end`, and each kind at least once. Counts them in `run.injected`.
 function M.deal(run, deck)
+  local pass = 0
   while true do
+    pass = pass + 1
     local names = {}
     for name in pairs(deck) do names[#names + 1] = name end
     table.sort(names)
@@ -124,7 +126,7 @@ function M.deal(run, deck)
     end
     for _, name in ipairs(names) do
       while run.is_loading do loop.sleep(0.05) end
-      if loop.now() > run.faults_end then return end
+      if loop.now() > run.faults_end and pass > 1 then return end
       run.injected[name] = (run.injected[name] or 0) + 1
       run:log(name)
       deck[name](run)

@@ -10,7 +10,7 @@ seconds=${CHAOS_SECONDS:-25}
 limit=$((seconds + 120))
 sabotages='forget twice upload answer wrong gap service descriptor task timer stuck'
 if [ -n "${CHAOS_SHORT:-}" ]; then
-  seeds=20 seconds=15 limit=60 sabotages=
+  seeds=20 seconds=12 limit=60 sabotages=
 elif [ -n "${CHAOS_SEEDS:-}" ]; then
   seeds=$CHAOS_SEEDS sabotages=
 else
