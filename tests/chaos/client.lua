@@ -2,7 +2,7 @@
 -- random operations for SECONDS seconds, then the client waits for those that have not ended. With "killing", kills
 -- some operations in the middle.
 -- Each line of JOURNAL has fields separated by tabs, and is written before the client continues:
---   begin ID KIND | size ID BYTES | end ID OUTCOME SECONDS DETAIL | stuck ID WHERE | kept WHAT | done
+--   begin ID KIND TIME | size ID BYTES | end ID OUTCOME SECONDS DETAIL | stuck ID WHERE | kept WHAT | done
 
 package.path = arg[0]:match "^(.*)/" .. "/?.lua;" .. package.path
 
@@ -34,7 +34,7 @@ local number = 0
 
 local function perform(context, kind, id)
   local began = loop.now()
-  note("begin", id, kind)
+  note("begin", id, kind, ("%.3f"):format(began))
   local work = thread.spawn(operations.perform, kind, context, id)
   running[id] = { work = work, began = began }
   if killing and context.random:draw() < 0.04 then
@@ -76,28 +76,33 @@ local function supervise(left)
   os.exit(1)
 end
 
+-- Returns the open descriptors: for each number the text of its fdinfo.
 local function descriptors()
-  local count = 0
+  local open = {}
   for fd = 0, 255 do
-    local link = io.open(("/proc/self/fdinfo/%d"):format(fd))
-    if link then
-      link:close()
-      count = count + 1
+    local info = io.open(("/proc/self/fdinfo/%d"):format(fd))
+    if info then
+      open[fd] = info:read "a"
+      info:close()
     end
   end
-  return count
+  return open
 end
 
-local function held() return { tasks = task.count(), timers = timers.queue:count(), descriptors = descriptors() } end
+local function held()
+  local open, number = descriptors(), 0
+  for _ in pairs(open) do number = number + 1 end
+  return { tasks = task.count(), timers = timers.queue:count(), descriptors = number }, open
+end
 
--- Compares what the client holds at its end with what it held at its start; connections may need a moment to end.
-local function compare(before)
+-- Compares the client's state at its end with that at its start; connections may need a moment to end.
+local function compare(before, open_before)
   local stop_at = loop.now() + 8
-  local now
+  local now, open
   repeat
     loop.sleep(0.05)
     collectgarbage()
-    now = held()
+    now, open = held()
     local same = true
     for what, count in pairs(before) do same = same and now[what] == count end
     if same then return end
@@ -105,11 +110,14 @@ local function compare(before)
   for what, count in pairs(before) do
     if now[what] ~= count then note("kept", ("%d %s instead of %d"):format(now[what], what, count)) end
   end
+  for fd, info in pairs(open) do
+    if not open_before[fd] then note("kept", ("descriptor %d: %s"):format(fd, info:gsub("%s+", " "))) end
+  end
   for _, one in ipairs(lio.tasks()) do note("kept", (one.traceback:gsub("%s+", " "))) end
 end
 
 loop.run(function()
-  local before = held()
+  local before, open_before = held()
   local client = http.new {
     base_url = "http://" .. address, timeout = DEADLINE, connect_timeout = DEADLINE / 2, idle_timeout = 1,
   }
@@ -122,7 +130,7 @@ loop.run(function()
   end
   supervise(function() return left end)
   client:close()
-  compare(before)
+  compare(before, open_before)
   note "done"
   journal:close()
 end)

@@ -141,7 +141,7 @@ end
 -- Returns how often the server has printed its address.
 local function servings(server) return select(2, server:output():gsub("lio: serving", "")) end
 
--- A previous process that was told to stop must end: its grace period is 3 s.
+-- A previous process must end after its SIGTERM: its grace period is 3 s.
 local function await_end(pid)
   local stop_at = loop.now() + 15
   while not run.has_died(pid) and loop.now() < stop_at do loop.sleep(0.1) end

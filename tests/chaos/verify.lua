@@ -9,7 +9,8 @@ local M = {}
 -- Reads the journal of a client into `ops`, by id.
 local function read_client(run, name, ops, report)
   local ended = false
-  for line in io.lines(("%s/%s.journal"):format(run.folder, name)) do
+  local text = processes.read(("%s/%s.journal"):format(run.folder, name)) or "" -- a client may die before it writes
+  for line in text:gmatch "[^\n]+" do
     local kind, id, a, b, c = line:match "^([^\t]*)\t?([^\t]*)\t?([^\t]*)\t?([^\t]*)\t?(.*)$"
     if kind == "begin" then
       if ops[id] then report("%s: the id %s occurs twice", name, id) end
