@@ -97,7 +97,7 @@ local function faultless_client(name, where, namespace, duration)
   run.names[#run.names + 1], run.faultless[name] = name, true
   local client = processes.start(name, ("%s %s/client.lua %s %d %s %s/%s.journal %.1f 4"):format(lio, here, where, seed,
     name, run.folder, name, duration), { namespace = spaces .. namespace })
-  check(client:wait(duration + 30) == 0, "the client %s ended with %s: %s", name, client:code(), client:output())
+  check(client:wait(duration + 45) == 0, "the client %s ended with %s: %s", name, client:code(), client:output())
 end
 
 --- Returns whether a program of the server has ended.
