@@ -209,21 +209,19 @@ int gettimeofday(struct timeval *restrict out, void *restrict zone) {
 
 // Sends SIGWINCH, whose handler does nothing, to all threads: their blocking calls return EINTR.
 static void nothing(int number) { (void)number; }
-static void *storm(void *unused) {
-  (void)unused;
+static void *storm(void *folder) {
+  DIR *threads = folder;
   sigset_t all;
   sigfillset(&all);
   sigdelset(&all, SIGSYS);
   pthread_sigmask(SIG_BLOCK, &all, NULL);
   pid_t own = syscall(SYS_gettid);
-  // The folder stays open, so that the number of descriptors is constant.
-  DIR *threads = opendir("/proc/self/task");
   for (;;) {
     int64_t rate = control->rate[STORM];
     struct timespec pause = { 0, rate > 0 ? 1000000000 / rate : 20000000 };
     if (pause.tv_nsec > 999999999) pause.tv_nsec = 999999999;
     nanosleep(&pause, NULL);
-    if (rate <= 0 || !threads) continue;
+    if (rate <= 0) continue;
     rewinddir(threads);
     for (struct dirent *one; (one = readdir(threads));) {
       int tid = atoi(one->d_name);
@@ -259,8 +257,10 @@ __attribute__((constructor)) static void begin(void) {
   struct sigaction wake = { .sa_handler = nothing };
   control = map;
   pthread_t thread;
-  if (sigaction(SIGSYS, &trap, NULL) || sigaction(SIGWINCH, &wake, NULL) ||
-      pthread_create(&thread, NULL, storm, NULL) || install_filter()) {
+  // The folder stays open, so that the number of descriptors is constant when the program begins.
+  DIR *threads = opendir("/proc/self/task");
+  if (!threads || sigaction(SIGSYS, &trap, NULL) || sigaction(SIGWINCH, &wake, NULL) ||
+      pthread_create(&thread, NULL, storm, threads) || install_filter()) {
     perror("chaos: the filter of system calls cannot be installed");
     _exit(3);
   }
