@@ -97,6 +97,10 @@ local function faultless_client(name, where, namespace, duration)
   run.names[#run.names + 1], run.faultless[name] = name, true
   local client = processes.start(name, ("%s %s/client.lua %s %d %s %s/%s.journal %.1f 4"):format(lio, here, where, seed,
     name, run.folder, name, duration), { namespace = spaces .. namespace })
+  if not client:wait(duration + 4) then
+    processes.dump(spaces, run.server:program(), run.proxy.pid, client.pid)
+    print(("the client %s is late:\n%s"):format(name, processes.read(run.folder .. "/late.txt")))
+  end
   check(client:wait(duration + 45) == 0, "the client %s ended with %s: %s", name, client:code(), client:output())
 end
 

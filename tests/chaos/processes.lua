@@ -86,6 +86,19 @@ function M.memory(pid, field)
   return math.tointeger((read(("/proc/%d/status"):format(pid)) or ""):match(field .. ":%s*(%d+)") or 0)
 end
 
+--- Writes the queues of all sockets, and what the threads of some processes do, to late.txt: for a client that is late.
+function M.dump(spaces, ...)
+  local late = M.folder .. "/late.txt"
+  for _, name in ipairs { "c", "p", "s" } do
+    local prefix = M.loopback and "" or ("ip netns exec %s%s "):format(spaces, name)
+    os.execute(("{ echo %s; %sss -tnoi; } >>%s 2>&1"):format(name, prefix, late))
+  end
+  for _, pid in ipairs { ... } do
+    os.execute(("{ echo process %d; for t in /proc/%d/task/*; do cat $t/comm $t/syscall $t/wchan; echo; done; } >>%s 2>&1")
+      :format(pid, pid, late))
+  end
+end
+
 M.read = read
 
 return M
