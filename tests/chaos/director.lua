@@ -248,7 +248,9 @@ end
 -- The server must not print an error that no injected fault explains.
 local function check_log()
   for line in run.server:output():gmatch "[^\n]+" do
-    if line:find "panicked" or line:find "attempt to" or line:find "is looping" then report("server: %s", line) end
+    -- Without memory, Rust cannot start a thread: it has no alternative stack for the thread's signals.
+    local is_panic = line:find "panicked" and not line:find "stack_overflow.rs"
+    if is_panic or line:find "attempt to" or line:find "is looping" then report("server: %s", line) end
   end
 end
 

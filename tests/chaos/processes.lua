@@ -94,8 +94,8 @@ function M.dump(spaces, ...)
     os.execute(("{ echo %s; %sss -tnoi; } >>%s 2>&1"):format(name, prefix, late))
   end
   for _, pid in ipairs { ... } do
-    os.execute(("{ echo process %d; for t in /proc/%d/task/*; do cat $t/comm $t/syscall $t/wchan; echo; done; } >>%s 2>&1")
-      :format(pid, pid, late))
+    local threads = "for t in /proc/%d/task/*; do cat $t/comm $t/syscall $t/wchan; echo; done"
+    os.execute(("{ echo process %d; %s; } >>%s 2>&1"):format(pid, threads:format(pid), late))
   end
 end
 

@@ -19,10 +19,10 @@ local M = {}
 -- in the VM that starts the workers.
 local calls = 0
 
--- In a worker, its assignment: `index` (its number) and `count` (the number of workers); `grace` (seconds); `call`, the number of the call
--- of `run` to serve; `descriptor` (lightuserdata) of its socket; `shared`, whether all workers use that socket;
--- `other_descriptors`, a list of the descriptors of its further sockets; `sockets`, for each worker a list of tables
--- with `descriptor` and `identity`; `program`, see `find_program`.
+-- In a worker, its assignment: `index` (its number) and `count` (the number of workers); `grace` (seconds); `call`, the
+-- number of the call of `run` to serve; `descriptor` (lightuserdata) of its socket; `shared`, whether all workers use
+-- that socket; `other_descriptors`, a list of the descriptors of its further sockets; `sockets`, for each worker a list
+-- of tables with `descriptor` and `identity`; `program`, see `find_program`.
 M.assignment = nil
 
 -- In a worker: its server, and lists of the listeners that it has opened for blocked workers, by worker number.
