@@ -230,7 +230,7 @@ local function compare(before, speed)
   local now, found = state.compare(run, before)
   for _, text in ipairs(found) do report("%s", text) end
   if not now then
-    print(("the server ended with %s; the end of its log:\n%s"):format(run.server:code(), run.server:output():sub(-3000)))
+    print(("the server ended with %s; its log:\n%s"):format(run.server:code(), run.server:output():sub(-3000)))
   end
   if now and #found > 0 then
     print("descriptors: " .. state.kinds_that_differ(before, now))
