@@ -32,6 +32,8 @@ check() {
   need mandoc mandoc command -v mandoc
   need strace strace command -v strace
   need curl curl command -v curl
+  need 'ip (tests/chaos)' iproute2 command -v ip
+  need 'unshare and prlimit (tests/chaos)' util-linux sh -c 'command -v unshare && command -v prlimit'
   need openssl openssl command -v openssl
   need 'a python3 with h11 and requests' 'python3-h11 python3-requests' \
     sh -c 'for python in "${PYTHON:-python3}" /usr/bin/python3; do

@@ -146,6 +146,37 @@ t.test("a stop answers the requests in every worker, and waits for them even if 
   t.eq(child:close(), 0)
 end)
 
+-- Regression: the first worker that had stopped ended the system, so calls of handlers in other workers failed.
+t.test("while a worker answers its last requests, the services of its handlers run", function()
+  local folder = t.tmp()
+  t.write(folder .. "/memory.lua", "local S = {} function S.get() return 'remembered' end return S")
+  local script = t.write(folder .. "/server.lua", [[
+    local web, loop, ltask = require "lio.webserver", require "lio.loop", require "ltask"
+    local app = web.new { grace = 5 }
+    app:get("/", function() return ltask.call(ltask.uniqueservice "memory", "get") end)
+    app:get("/slow", function()
+      io.stderr:write "slow begins\n"
+      repeat loop.sleep(0.001) until app.servers[1].stopping
+      loop.sleep(0.3)
+      return ltask.call(ltask.uniqueservice "memory", "get")
+    end)
+    app:run("127.0.0.1:0", { workers = 3 })]])
+  local child <close> = t.spawn(t.lio() .. " " .. t.quote(script) .. " 2>&1")
+  local port = math.tointeger(tonumber((child:expect "^lio: serving http://127%.0%.0%.1:(%d+)/$")))
+  loop.run(function()
+    do
+      local c <close> = http.open(port)
+      t.eq(c:ask(GET).body, "remembered")
+    end
+    local slow <close> = http.open(port)
+    slow:send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+    child:expect "slow begins"
+    child:kill()
+    t.eq(slow:response().body, "remembered")
+  end)
+  t.eq({ child:all(), child:close() }, { "", 0 })
+end)
+
 t.test("a handler in a worker calls other services", function()
   local folder = t.tmp()
   t.write(folder .. "/adder.lua", "local S = {} function S.add(a, b) return a + b end return S")

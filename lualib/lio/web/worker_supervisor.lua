@@ -1,6 +1,6 @@
 -- A service that keeps the system of web/workers.lua running until the last worker has ended, and then ends the system,
--- even if other services exist. After a signal, the first worker that ends makes root end the system; root then waits
--- for the other workers (ltask/root/shutdown.lua). If a worker is blocked, for example by an endless loop, this service
+-- even if other services exist. After a signal, the first worker that ends waits for the other workers, and then makes
+-- root end the system (web/worker.lua). If a worker is blocked, for example by an endless loop, this service
 -- asks the other workers to accept the connections of the blocked worker. The argument of the service is the number of
 -- workers. The workers' addresses follow root's address.
 

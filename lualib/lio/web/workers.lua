@@ -19,10 +19,10 @@ local M = {}
 -- in the VM that starts the workers.
 local calls = 0
 
--- In a worker, its assignment: `index` (its number) and `count` (the number of workers); `call`, the number of the call
--- of `run` to serve; `descriptor` (lightuserdata) of its socket; `shared`, whether all workers use that socket;
--- `other_descriptors`, a list of the descriptors of its further sockets; `sockets`, for each worker a list of tables
--- with `descriptor` and `identity`; `program`, see `find_program`.
+-- In a worker, its assignment: `index` (its number) and `count` (the number of workers); `grace` (seconds); `call`, the
+-- number of the call of `run` to serve; `descriptor` (lightuserdata) of its socket; `shared`, whether all workers use
+-- that socket; `other_descriptors`, a list of the descriptors of its further sockets; `sockets`, for each worker a list
+-- of tables with `descriptor` and `identity`; `program`, see `find_program`.
 M.assignment = nil
 
 -- In a worker: its server, and lists of the listeners that it has opened for blocked workers, by worker number.
@@ -131,13 +131,13 @@ local function find_program(module, args)
 end
 
 -- Returns the definitions of the worker services for `ltask.start`.
-local function worker_services(sockets, count, program)
+local function worker_services(sockets, count, program, grace)
   local source, chunkname = require("ltask.core").embedded_source "lio.web.worker"
   local services, sockets_of = {}, {}
   for index = 1, count do
     sockets_of[index] = {}
     services[index] = { name = "worker" .. index, source = source, chunkname = chunkname, args = { {
-      index = index, count = count, call = calls, program = program,
+      index = index, count = count, call = calls, program = program, grace = grace,
       descriptor = (sockets[index] or sockets[1]):handle(), shared = #sockets == 1,
       other_descriptors = {}, sockets = sockets_of,
     } } }
@@ -184,7 +184,7 @@ function M.start(options)
     grace = options.grace + 1,
     watchdog = options.watchdog,
     max_run_time = options.max_run_time,
-    exclusive = worker_services(sockets, options.count, program),
+    exclusive = worker_services(sockets, options.count, program, options.grace),
     bootstrap = { supervisor_service(options.count) },
   }
   if #sockets == 1 then close_shared(sockets[1], options.addr) end

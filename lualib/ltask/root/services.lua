@@ -57,12 +57,13 @@ local function post_quit(id)
   return core.post(id, 0, SYSTEM, "quit")
 end
 
--- `end_system()`: makes the system end. Only the first call has an effect.
-function M.end_system()
+-- `end_system([grace])`: makes the system end. `grace` is the number of seconds that the services have to end (default:
+-- that of the configuration). Only the first call has an effect.
+function M.end_system(grace)
   if is_ending then return end
   is_ending = true
   ltask.fork(function()
-    shutdown.run { services = labels, logger = logger, grace = config.grace, quit = post_quit }
+    shutdown.run { services = labels, logger = logger, grace = grace or config.grace, quit = post_quit }
   end)
 end
 

@@ -109,7 +109,7 @@ function S.exit_code(code)
   native.set_exit_code(code)
 end
 
--- `quit_ltask()`: ends the system.
+-- `quit_ltask([grace])`: ends the system. Only workers of an app pass `grace` (seconds): they have waited before.
 S.quit_ltask = services.end_system
 
 -- Ends the system. Does not return, because root quits only after the other services.
