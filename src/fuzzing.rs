@@ -4,6 +4,7 @@
 //! A target gets any bytes, and panics if an invariant is violated. It returns a value that describes what has happened,
 //! so that the unit tests can check that its seeds reach what they are made for.
 
+#[cfg(not(feature = "module"))]
 mod tasks;
 
 use crate::codec::websocket::fuzz as websocket;
@@ -41,6 +42,7 @@ pub const HTTP_SERVER: Target =
     Target { name: "http_server", run: |data| _ = http_server::machine(data), seeds: http_server::seeds };
 
 /// Tasks in a VM: forks, waits, wakeups, errors, kills and nested coroutines.
+#[cfg(not(feature = "module"))]
 pub const TASKS: Target = Target { name: "tasks", run: |data| _ = tasks::tasks(data), seeds: tasks::seeds };
 
 /// The selector on real descriptors, compared with poll(2), and the timers.
