@@ -308,6 +308,8 @@ impl World {
         };
         let truth = truth(pair.near.fd());
         if let Some(one) = &mut pair.registered[index] {
+            // Only requests for one delivery change to this mode.
+            let mode = if mode == Mode::Once { Mode::Level } else { mode };
             selector.modify(&one.registration, requested, mode).expect("a registered descriptor");
             (one.mode, one.requested) = (mode, requested);
             one.due = truth & wanted(mode, requested);
