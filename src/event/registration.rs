@@ -23,6 +23,14 @@ impl Inbox {
     }
 }
 
+/// Returns the READ and WRITE bits to request from the system for the requested bits. The system reports a closed
+/// sending side of the peer only together with READ.
+#[inline]
+pub(super) fn system_bits(requested: u8) -> u8 {
+    let closed = if requested & CLOSED == 0 { 0 } else { READ };
+    requested & (READ | WRITE) | closed
+}
+
 pub(crate) struct Registration {
     pub(crate) number: RawFd,
     /// `None` for a foreign descriptor.
@@ -90,10 +98,11 @@ impl Registration {
     /// Returns the READ and WRITE bits to request from the system. epoll(7) reports hang-up and error even if no event
     /// is requested, but only if the descriptor is registered.
     pub(crate) fn needed_interest(&self) -> u8 {
-        let wanted = self.requested.get() & (READ | WRITE);
-        match self.mode.get() {
-            Mode::Epoll | Mode::EpollEdge if wanted == 0 => READ,
-            _ => wanted,
+        let requested = self.requested.get();
+        match (self.mode.get(), system_bits(requested)) {
+            (Mode::Epoll | Mode::EpollEdge, 0) => READ,
+            (Mode::EpollOnce, 0) if requested != 0 => READ,
+            (_, wanted) => wanted,
         }
     }
 
@@ -123,7 +132,7 @@ impl Registration {
         let before = self.requested.get();
         let requested = before | bits;
         self.requested.set(requested);
-        let unreported = requested & (READ | WRITE) & !self.system_interest.get();
+        let unreported = system_bits(requested) & !self.system_interest.get();
         // The system reports the end of a stream only if the descriptor is registered.
         let enough = unreported == 0 && self.in_system.get() && self.deliverable() == 0;
         if !enough {

@@ -3,7 +3,7 @@
 
 use super::interest::{Kind, Mode, READ, WRITE, interest};
 use super::readiness_check::ReadinessCheck;
-use super::registration::{Owner, Registration};
+use super::registration::{Owner, Registration, system_bits};
 use super::waker::Waker;
 use mio::unix::SourceFd;
 use mio::{Events, Poll, Token};
@@ -116,7 +116,7 @@ impl Selector {
     }
 
     pub(super) fn register(&self, entry: Entry, requested: u8, mode: Mode) -> io::Result<Rc<Registration>> {
-        let system_interest = match (entry.kind, requested & (READ | WRITE)) {
+        let system_interest = match (entry.kind, system_bits(requested)) {
             (Kind::Tcp, _) => READ | WRITE,
             (_, 0) => READ,
             (_, wanted) => wanted,
@@ -143,7 +143,7 @@ impl Selector {
         let before = (registration.requested.get(), registration.mode.get());
         registration.requested.set(requested);
         registration.mode.set(mode);
-        self.modified(registration).inspect_err(|error| {
+        self.modified(registration, before.1).inspect_err(|error| {
             registration.requested.set(before.0);
             registration.mode.set(before.1);
             self.remove_if_closed(registration, error);
@@ -158,7 +158,7 @@ impl Selector {
         }
         let before = registration.requested.get();
         registration.requested.set(before | bits);
-        let wanted = registration.requested.get() & (READ | WRITE);
+        let wanted = system_bits(before | bits);
         if wanted & !registration.system_interest.get() != 0 || !registration.in_system.get() {
             let all = match registration.kind {
                 Kind::Tcp => READ | WRITE,
@@ -172,6 +172,14 @@ impl Selector {
         }
         self.enqueue(registration);
         Ok(())
+    }
+
+    /// Like [`Selector::arm`], but changes the mode to [`Mode::Once`] if it is another one.
+    pub(crate) fn arm_once(&self, registration: &Rc<Registration>, bits: u8) -> io::Result<()> {
+        match registration.mode.get() {
+            Mode::Once => self.arm(registration, bits),
+            _ => self.modify(registration, registration.requested.get() | bits, Mode::Once),
+        }
     }
 
     /// Removes a registration if `error` shows that its descriptor was closed without notice, so that it can never be
@@ -269,20 +277,23 @@ impl Selector {
         registration
     }
 
-    /// Updates the system's request after the requested events have changed.
-    fn modified(&self, registration: &Rc<Registration>) -> io::Result<()> {
-        let mode = registration.mode.get();
-        let wanted = registration.requested.get() & (READ | WRITE);
-        if wanted & !registration.system_interest.get() != 0 {
-            return self.set_system_interest(registration, registration.system_interest.get() | wanted);
+    /// Updates the system's request after the requested events and the mode, which was `before`, have changed.
+    fn modified(&self, registration: &Rc<Registration>, before: Mode) -> io::Result<()> {
+        let needed = registration.needed_interest();
+        if needed & !registration.system_interest.get() != 0 {
+            return self.set_system_interest(registration, registration.system_interest.get() | needed);
         }
-        let remembered = registration.is_own() && matches!(mode, Mode::Level | Mode::Once | Mode::Epoll);
-        if remembered {
+        // After a delivery in these modes, a registration does not remember the readiness.
+        let forgets = |mode| matches!(mode, Mode::EpollEdge | Mode::EpollOnce);
+        if registration.is_own() && !forgets(registration.mode.get()) && !forgets(before) {
             self.enqueue(registration);
-        } else if wanted != 0 {
+            return Ok(());
+        }
+        let reported = if registration.is_own() && forgets(before) { registration.system_interest.get() } else { 0 };
+        if needed | reported != 0 {
             // The system reports current conditions again, and reports an error at once if the number no longer refers
             // to the descriptor that was added.
-            return self.set_system_interest(registration, wanted);
+            return self.set_system_interest(registration, needed | reported);
         }
         Ok(())
     }
@@ -329,6 +340,99 @@ mod tests {
     fn delivered(selector: &Selector) -> Vec<RawFd> {
         selector.wait(Some(Duration::from_secs(5)), || false).unwrap();
         std::iter::from_fn(|| selector.next()).map(|(registration, _)| registration.number).collect()
+    }
+
+    #[test]
+    fn an_end_that_has_been_reported_is_reported_again_after_a_change_of_the_request() {
+        for is_own in [true, false] {
+            for (bits, mode) in
+                [(CLOSED, Mode::EpollEdge), (CLOSED, Mode::EpollOnce), (CLOSED, Mode::Epoll), (0, Mode::Epoll)]
+            {
+                let (near, far) = UnixStream::pair().unwrap();
+                let number = near.as_raw_fd();
+                let selector = Selector::new(16).unwrap();
+                let (kept, registration) = match is_own {
+                    true => {
+                        let near = source(near);
+                        let registration = near.join(&selector, CLOSED, Mode::EpollOnce).unwrap();
+                        (Ok(near), registration)
+                    }
+                    false => (Err(near), selector.add(number, CLOSED, Mode::EpollOnce).unwrap()),
+                };
+                drop(far);
+                assert_eq!(delivered(&selector), [number]);
+                selector.modify(&registration, bits, mode).unwrap();
+                assert_eq!(delivered(&selector), [number], "own: {is_own}, bits: {bits}");
+                drop(kept);
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_that_was_reported_in_another_mode_is_reported_once_it_is_armed() {
+        for (bits, mode) in [(READ, Mode::EpollOnce), (READ, Mode::EpollEdge), (0, Mode::EpollEdge), (0, Mode::Level)] {
+            for is_own in [true, false] {
+                let (near, mut far) = UnixStream::pair().unwrap();
+                far.write_all(b"x").unwrap();
+                let number = near.as_raw_fd();
+                let selector = Selector::new(16).unwrap();
+                let (kept, registration) = match is_own {
+                    true => {
+                        let near = source(near);
+                        let registration = near.join(&selector, bits, mode).unwrap();
+                        (Ok(near), registration)
+                    }
+                    false => (Err(near), selector.add(number, bits, mode).unwrap()),
+                };
+                selector.wait(Some(Duration::ZERO), || false).unwrap();
+                while selector.next().is_some() {}
+                selector.arm_once(&registration, READ).unwrap();
+                assert_eq!(delivered(&selector), [number], "own: {is_own}, bits: {bits}");
+                drop(kept);
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_that_was_reported_together_with_another_is_reported_when_it_is_requested() {
+        for is_own in [true, false] {
+            let (near, far) = UnixStream::pair().unwrap();
+            let number = near.as_raw_fd();
+            let selector = Selector::new(16).unwrap();
+            let source = Source::new(Fd::Own(OwnedFd::from(near).into()), Kind::Other);
+            let registration = match is_own {
+                true => source.join(&selector, 0, Mode::Once).unwrap(),
+                false => selector.add(number, 0, Mode::Once).unwrap(),
+            };
+            selector.arm(&registration, WRITE).unwrap();
+            far.shutdown(std::net::Shutdown::Write).unwrap();
+            assert_eq!(delivered(&selector), [number], "own: {is_own}");
+            selector.arm(&registration, CLOSED).unwrap();
+            assert_eq!(delivered(&selector), [number], "own: {is_own}");
+        }
+    }
+
+    #[test]
+    fn the_end_is_reported_if_a_request_to_write_came_first() {
+        for is_own in [true, false] {
+            let (near, mut far) = UnixStream::pair().unwrap();
+            near.set_nonblocking(true).unwrap();
+            let number = near.as_raw_fd();
+            let selector = Selector::new(16).unwrap();
+            let mut full = near.try_clone().unwrap();
+            while full.write(&[0; 4096]).is_ok() {}
+            let source = Source::new(Fd::Own(OwnedFd::from(near).into()), Kind::Other);
+            let registration = match is_own {
+                true => source.join(&selector, WRITE, Mode::Once).unwrap(),
+                false => selector.add(number, WRITE, Mode::Once).unwrap(),
+            };
+            selector.arm(&registration, CLOSED).unwrap();
+            far.write_all(b"x").unwrap();
+            selector.wait(Some(Duration::ZERO), || false).unwrap();
+            assert!(selector.next().is_none());
+            far.shutdown(std::net::Shutdown::Write).unwrap();
+            assert_eq!(delivered(&selector), [number], "own: {is_own}");
+        }
     }
 
     fn errno<T>(result: io::Result<T>) -> Option<Errno> {

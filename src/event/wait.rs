@@ -138,9 +138,9 @@ impl Selector {
             Mode::Once => {
                 registration.requested.set(registration.requested.get() & !bits);
                 if !registration.is_own() {
-                    // The descriptor is re-armed at its next request.
-                    registration.ready.set(0);
-                    registration.system_interest.set(registration.system_interest.get() & !bits);
+                    // The descriptor is re-armed at the next request of an event that was reported.
+                    let reported = registration.ready.replace(0);
+                    registration.system_interest.set(registration.system_interest.get() & !reported);
                 }
             }
             Mode::EpollEdge => registration.ready.set(0),

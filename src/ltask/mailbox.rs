@@ -338,6 +338,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         inner.state = State::Dead;
         inner.waker = None;
         messages.extend(std::mem::take(&mut inner.queue));
+        self.has_arrived.store(false, Ordering::Relaxed);
         inner.bounded = 0;
         self.unread.store(0, Ordering::Relaxed);
         self.has_refused.store(false, Ordering::Relaxed);
@@ -355,6 +356,7 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         }
         inner.state = State::Dead;
         messages.extend(std::mem::take(&mut inner.queue));
+        self.has_arrived.store(false, Ordering::Relaxed);
         self.has_refused.store(false, Ordering::Relaxed);
         Some((inner.vm.take(), std::mem::take(&mut inner.refused)))
     }

@@ -85,6 +85,7 @@
 //! | `lifecycle`, `prestart` | how services start and end |
 //! | `threads`, `own_thread`, `worker`, `watchdog`, `monitor_thread`, `io_thread`, `run` | the threads |
 //! | `crash`, `c_functions` | the crash log; functions that C code calls |
+//! | `fuzz` | the target of a fuzzer |
 //!
 //! `System` is generic over the VM of a service, which it only stores. So `service` imports `system`, and `system` does
 //! not import `service`. The modules that Lua code loads are in `modules/ltask/`.
@@ -93,6 +94,8 @@ pub(crate) mod c_functions;
 pub(crate) mod config;
 pub(crate) mod crash;
 pub(crate) mod event;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 pub(crate) mod io_thread;
 pub(crate) mod library_state;
 pub(crate) mod lifecycle;

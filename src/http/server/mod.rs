@@ -20,6 +20,7 @@
 //! | `send` | flushing queues; waits of handlers |
 //! | `deadline` | the deadline of each connection, including keep-alive; passed deadlines |
 //! | `close` | ending requests; closing connections; stopping the server |
+//! | `fuzz` | the target of a fuzzer |
 //! | `connection`, [`proxied`], [`id`], [`settings`], `read_buffer`, [`transport`] | the data |
 //!
 //! Invariants: a connection has one request at a time. The head of the next request is parsed after the previous
@@ -34,6 +35,8 @@ mod close;
 mod connection;
 mod deadline;
 pub(crate) mod draft;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod handshake;
 pub(crate) mod id;
 mod pieces;

@@ -186,8 +186,7 @@ pub(super) fn arm(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     with(call, 3, |call: &mut Call<'_>, descriptor| {
         let bits = call.integer_in(3, 1..=7, "events")? as u8;
         let (inner, registration) = find(call, descriptor, "arm")?;
-        registration.mode.set(Mode::Once);
-        inner.arm(&registration, bits).map_err(failed("arm"))?;
+        inner.arm_once(&registration, bits).map_err(failed("arm"))?;
         Ok(true)
     })
 }
