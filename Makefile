@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 CARGO ?= cargo
 # The stock interpreter of Lua 5.4, which is the second host of the tests.
 LUA54 ?= lua5.4
-# Only suites whose name contains this word run: make suites ONLY=socket
+# Only suites whose name contains this word, or one of these words, run: make suites ONLY='socket json'
 ONLY ?=
 # Suites and options of the benchmarks: make bench SUITES='http rounds=3'
 SUITES ?=
@@ -40,7 +40,8 @@ SHARED := --crate-type cdylib$(if $(filter Linux,$(shell uname -s)), -- -C link-
 MODULE_FEATURES := --no-default-features --features $(FEATURE),module
 MODULE := --target-dir '$(MODULE_TARGET)' $(MODULE_FEATURES)
 
-.PHONY: build module rock test suites checked sanitize fuzz panics loom test-long bench install uninstall dist deb definitions \
+.PHONY: build module rock test suites checked sanitize sanitize-core sanitize-module fuzz panics alloc-failures \
+  loom test-long bench install uninstall dist deb definitions \
   lint tools clean help
 
 build: ## the executable: target/release/lio
@@ -94,20 +95,44 @@ checked: tools ## Rust tests and every Lua suite in the executable, with debug a
 
 # Build scripts are not sanitized, so cargo needs an explicit target.
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
-SANITIZED := $(TARGET)/sanitize$(if $(filter 5.5,$(LUA_VERSION)),55)
+# Both versions of Lua use one folder, in which the crates that do not differ are compiled once.
+SANITIZED := $(TARGET)/sanitize
+SANITIZED_BIN := $(SANITIZED)/lio$(LUA_VERSION)
+SANITIZED_STOCK := $(SANITIZED)/lua$(LUA_VERSION)
+SANITIZED_MODULES := $(SANITIZED)/modules$(LUA_VERSION)
 REPORTS := $(abspath $(SANITIZED))/reports
+# The suites that CI runs with AddressSanitizer: the Lua core, tasks, the scheduler, the selector, and the codecs.
+SANITIZED_CORE := json_test compress_test task_test task_inspection coroutine_wait_test reentry_test reentry_objects \
+  reentry_stack ltask_core_test ltask_core_root ltask_pack ltask_mailbox_test ltask_own_thread net_recv net_transfer \
+  selector_calls selector_loop socket_test template_test thread_scope_test
+SANITIZE := RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CFLAGS='-fsanitize=address -fno-omit-frame-pointer' $(CARGO)
+SANITIZE_OPTIONS := --profile checked --target '$(HOST)' --target-dir '$(SANITIZED)' --no-default-features
+# A report of a child process fails the run too, even if its suite does not read the report. Locals must stay on the
+# real stack, because the core compares their addresses to find frames that have ended (src/lua/store.rs).
+SANITIZED_ENV := ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=0:log_path='$(REPORTS)/asan' \
+  LSAN_OPTIONS=suppressions='$(abspath tests/lsan.supp)':print_suppressions=0 LIO_TEST_SANITIZER=address LIO_TEST_SECONDS=600
+CHECK_REPORTS := if [ -n "$$(ls -A '$(REPORTS)')" ]; then cat '$(REPORTS)'/*; echo 'AddressSanitizer reported errors'; exit 1; fi
 
-sanitize: tools ## every Lua suite in the executable, which is built with AddressSanitizer, including Lua's C code
+.PHONY: sanitized-bin
+sanitized-bin: tools
+	$(SANITIZE) build --bin lio $(SANITIZE_OPTIONS) --features $(FEATURE)$(,)vendored$(,)plain_malloc
+	@cp '$(SANITIZED)/$(HOST)/checked/lio' '$(SANITIZED_BIN).new' && mv -f '$(SANITIZED_BIN).new' '$(SANITIZED_BIN)'
+
+sanitize: sanitized-bin ## every Lua suite in the executable, built with AddressSanitizer and LeakSanitizer, C code included
 	@rm -rf '$(REPORTS)' && mkdir -p '$(REPORTS)'
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CFLAGS='-fsanitize=address -fno-omit-frame-pointer' \
-	  $(CARGO) build --profile checked --bin lio --target '$(HOST)' --target-dir '$(SANITIZED)' \
-	  --no-default-features --features $(FEATURE)$(,)vendored$(,)plain_malloc
-	@# A report of a child process fails the run too, even if its suite does not read the report. Locals must stay on the
-	@# real stack, because the core compares their addresses to find frames that have ended (src/lua/store.rs).
-	@ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:log_path='$(REPORTS)/asan' LIO_TEST_SANITIZER=address LIO_TEST_SECONDS=600 \
-	  LIO_BIN='$(SANITIZED)/$(HOST)/checked/lio' STOCK= bash tests/run.sh '$(ONLY)'; status=$$?; \
-	  if [ -n "$$(ls -A '$(REPORTS)')" ]; then cat '$(REPORTS)'/*; echo 'AddressSanitizer reported errors'; exit 1; fi; \
-	  exit $$status
+	@$(SANITIZED_ENV) LIO_BIN='$(SANITIZED_BIN)' STOCK= bash tests/run.sh '$(ONLY)'; status=$$?; $(CHECK_REPORTS); exit $$status
+
+sanitize-core: ## the suites of the core, as `make sanitize` runs them
+	@$(MAKE) --no-print-directory sanitize ONLY='$(SANITIZED_CORE)'
+
+sanitize-module: sanitized-bin ## every Lua suite in a stock interpreter and in the executable, both with AddressSanitizer
+	sh tests/stock.sh '$(LUA_VERSION)' '$(SANITIZED_STOCK)' address
+	$(SANITIZE) rustc --lib $(SANITIZE_OPTIONS) --features $(FEATURE)$(,)module$(,)plain_malloc $(SHARED)
+	@mkdir -p '$(SANITIZED_MODULES)' && cp '$(SANITIZED)/$(HOST)/checked/liblio.so' '$(SANITIZED_MODULES)/lio.so'
+	@ln -sf lio.so '$(SANITIZED_MODULES)/ltask.so'
+	@rm -rf '$(REPORTS)' && mkdir -p '$(REPORTS)'
+	@$(SANITIZED_ENV) LIO_BIN='$(SANITIZED_BIN)' STOCK='$(SANITIZED_STOCK)' MODULES='$(SANITIZED_MODULES)' \
+	  bash tests/run.sh '$(ONLY)'; status=$$?; $(CHECK_REPORTS); exit $$status
 
 # The number of seconds for which `make fuzz` runs. Its argument TARGET, the name of a fuzzer, replaces the variable TARGET
 # above, which this rule does not use.
@@ -123,16 +148,25 @@ endif
 	RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run --release '$(TARGET)' -- -max_total_time='$(SECONDS)' -timeout=10 -rss_limit_mb=1024 \
 	  -malloc_limit_mb=32 -max_len=8192 -print_final_stats=1
 
-# The folder of a build for `make panics` only: its functions panic when the suite requests it.
-PANICS := $(TARGET)/panics$(if $(filter 5.5,$(LUA_VERSION)),55)
+# The folder of a module for `make panics` and `make alloc-failures` only: its functions panic, and allocations of Lua
+# memory fail, when a suite requests it.
+FAULTS := $(TARGET)/faults$(if $(filter 5.5,$(LUA_VERSION)),55)
 
-panics: tools $(filter $(TARGET)/%,$(STOCK)) ## a panic in each function that Lua can call, in both hosts
-	$(CARGO) build --bin lio --target-dir '$(BIN_TARGET)' --no-default-features --features $(FEATURE)$(,)vendored$(,)panics
+.PHONY: faults
+faults: tools $(filter $(TARGET)/%,$(STOCK))
+	$(CARGO) build --bin lio --target-dir '$(BIN_TARGET)' --no-default-features \
+	  --features $(FEATURE)$(,)vendored$(,)panics$(,)alloc_failures
 	@# In one folder, the crates that do not differ are compiled once. No other target builds a shared object there.
-	$(CARGO) rustc --lib --target-dir '$(BIN_TARGET)' $(MODULE_FEATURES)$(,)panics $(SHARED)
-	@mkdir -p '$(PANICS)' && cp '$(BIN_TARGET)/debug/$(notdir $(LIBRARY))' '$(PANICS)/lio.so' && ln -sf lio.so '$(PANICS)/ltask.so'
+	$(CARGO) rustc --lib --target-dir '$(BIN_TARGET)' $(MODULE_FEATURES)$(,)panics$(,)alloc_failures $(SHARED)
+	@mkdir -p '$(FAULTS)' && cp '$(BIN_TARGET)/debug/$(notdir $(LIBRARY))' '$(FAULTS)/lio.so' && ln -sf lio.so '$(FAULTS)/ltask.so'
+
+panics: faults ## a panic in each function that Lua can call, in both hosts
 	LUA_PATH="$$PWD/?.lua;;" LIO_HOST='$(BIN_TARGET)/debug/lio' '$(BIN_TARGET)/debug/lio' tests/panics.lua
-	LUA_PATH="$$PWD/?.lua;;" LUA_CPATH="$$PWD/$(PANICS)/?.so;;" LIO_HOST='$(STOCK)' '$(STOCK)' tests/panics.lua
+	LUA_PATH="$$PWD/?.lua;;" LUA_CPATH="$$PWD/$(FAULTS)/?.so;;" LIO_HOST='$(STOCK)' '$(STOCK)' tests/panics.lua
+
+alloc-failures: faults ## each allocation of Lua memory in each function that Lua can call fails, in both hosts
+	LUA_PATH="$$PWD/?.lua;;" LIO_HOST='$(BIN_TARGET)/debug/lio' '$(BIN_TARGET)/debug/lio' tests/alloc_failures.lua
+	LUA_PATH="$$PWD/?.lua;;" LUA_CPATH="$$PWD/$(FAULTS)/?.so;;" LIO_HOST='$(STOCK)' '$(STOCK)' tests/alloc_failures.lua
 
 # The steps run in this order even with `make -j`, because they share the processors and the target folders.
 test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts

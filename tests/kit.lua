@@ -154,6 +154,13 @@ function kit.lio(lua_path)
   }, " ")
 end
 
+--- Returns the command of `lio` for a child that strace traces. LeakSanitizer does not work there.
+function kit.traced_lio()
+  local options = os.getenv "LIO_TEST_SANITIZER" and os.getenv "ASAN_OPTIONS"
+  local prefix = options and "env " .. kit.quote("ASAN_OPTIONS=" .. options .. ":detect_leaks=0") .. " " or ""
+  return prefix .. kit.lio()
+end
+
 --- Returns the path of the `lio` executable, in either host.
 function kit.bin() return absolute(os.getenv "LIO_BIN" or root .. "target/release/lio") end
 

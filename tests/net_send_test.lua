@@ -267,7 +267,7 @@ end, { seconds = 60 })
 local function count_calls(code)
   local dir = t.tmp()
   local script = t.write(dir .. "/child.lua", code)
-  local r = t.run(("strace -f -c -o %s/calls %s %s"):format(dir, t.lio(), script))
+  local r = t.run(("strace -f -c -o %s/calls %s %s"):format(dir, t.traced_lio(), script))
   t.eq(r.code, 0, r.err)
   local counts = {}
   for line in io.lines(dir .. "/calls") do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the Lua suites and counts their tests. Called by `make suites` (part of `make test`) and `make test-long`:
 #   LIO_BIN=path/to/lio [STOCK=lua5.4] [MODULES=build] tests/run.sh [--long] [WORD]
-# Every tests/*_test.lua whose name contains WORD runs in the executable. Unless STOCK is empty, it also runs in the
+# Every tests/*_test.lua whose name contains WORD runs in the executable; WORD may be several words with spaces between. Unless STOCK is empty, it also runs in the
 # interpreter STOCK with the lio.so of the folder MODULES. With --long the suites are tests/long/*.lua (except
 # *_server.lua) and tests/long/*.sh. A suite that crashes, hangs or prints no closing line counts as one failure.
 # A suite that runs no test must print a line that begins with "left out" and has the reason.
@@ -15,7 +15,17 @@ if [ "${1:-}" = --long ]; then
   shift
   folder=tests/long pattern='*' limit=${LIO_TEST_SECONDS:-900} jobs=1
 fi
-word=${1:-}
+words=${1:-}
+
+# selected FILE: whether the name contains one of the words, or there is no word.
+selected() {
+  local word
+  if [ -z "$words" ]; then return 0; fi
+  for word in $words; do
+    case $(basename "$1") in *"$word"*) return 0 ;; esac
+  done
+  return 1
+}
 
 root=$PWD
 case ${LIO_BIN:=target/release/lio} in
@@ -113,21 +123,22 @@ if [ -z "$stock" ]; then
   echo "The suites run in the executable only."
 fi
 for file in "$folder"/$pattern; do
+  if ! selected "$file"; then continue; fi
   case $file in
     *_server.lua) ;; # not a suite: another script in the folder starts this server
-    *"$word"*.lua)
+    *.lua)
       [ -e "$file" ] || continue
       begin in_lio "$file"
       if [ -n "$stock" ]; then begin in_stock "$file"; fi
       ;;
-    *"$word"*.sh) begin run_suite sh "$file" bash ;;
+    *.sh) begin run_suite sh "$file" bash ;;
   esac
 done
 wait
 
 passed=0 failed=0
 if [ "$started" = 0 ]; then
-  echo "no suite matches $folder/$pattern '$word'"
+  echo "no suite matches $folder/$pattern '$words'"
   failed=1
 fi
 for ((job = 1; job <= started; job++)); do

@@ -20,7 +20,7 @@ local function count(calls, code)
     local sel = lio.create()
   ]] .. code)
   local log = dir .. "/log"
-  local result = t.run(string.format("strace -f -o %s -e trace=%s %s %s", log, calls, t.lio(), script))
+  local result = t.run(string.format("strace -f -o %s -e trace=%s %s %s", log, calls, t.traced_lio(), script))
   t.eq(result.code, 0, result.err)
   local counts = {}
   for line in io.lines(log) do

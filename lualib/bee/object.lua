@@ -9,11 +9,12 @@ return function(name, methods)
   local metatable
   return function(value)
     if not metatable then
-      metatable = {}
-      for key, field in pairs(debug.getmetatable(value)) do metatable[key] = field end
-      local index = {}
-      for theirs, ours in pairs(methods) do index[theirs] = metatable.__index[ours] end
-      metatable.__index, metatable.__name, metatable.__close = index, name, index.close
+      local copy, index = {}, {}
+      for key, field in pairs(debug.getmetatable(value)) do copy[key] = field end
+      for theirs, ours in pairs(methods) do index[theirs] = copy.__index[ours] end
+      copy.__index, copy.__name, copy.__close = index, name, index.close
+      -- A memory error above must not leave behind a metatable that lacks fields.
+      metatable = copy
     end
     return debug.setmetatable(value, metatable)
   end

@@ -52,8 +52,10 @@ M.sleep, M.timeout, M.cancel = timers.sleep, timers.timeout, timers.cancel
 function M.on_stop(f, waits_for)
   misuse.check_function("on_stop", 1, f)
   if waits_for ~= nil then misuse.check_function("on_stop", 2, waits_for) end
+  local function remove() stop_hooks[f] = nil end
+  -- No memory error may follow, because the caller would have no function that removes the hook.
   stop_hooks[f] = waits_for or function() return "a function of loop.on_stop" end
-  return function() stop_hooks[f] = nil end
+  return remove
 end
 
 local function run_hook(hook, grace)

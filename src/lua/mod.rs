@@ -53,6 +53,8 @@
 //! | `text` | values as strings; the text of an error |
 //! | `frames` | the active functions of a coroutine |
 
+#[cfg(feature = "alloc_failures")]
+pub(crate) mod alloc_failures;
 mod block;
 mod bound;
 mod build;

@@ -29,6 +29,8 @@ impl Call<'_> {
     /// error.
     pub(crate) fn without_memory_limit<R>(&mut self, step: impl FnOnce(&mut Self) -> R) -> R {
         let limit = self.memory().map(|memory| memory.set_limit(0));
+        #[cfg(feature = "alloc_failures")]
+        let step = |call: &mut Self| super::alloc_failures::suspended(|| step(call));
         let result = step(self);
         if let (Some(memory), Some(limit)) = (self.memory(), limit) {
             memory.set_limit(limit);

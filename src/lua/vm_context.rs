@@ -174,6 +174,10 @@ fn store_in_registry(state: &mut State) -> Option<&'static Store> {
 }
 
 unsafe extern "C" fn allocate(context: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
+    #[cfg(feature = "alloc_failures")]
+    if super::alloc_failures::refuses(context, block, old, new) {
+        return ptr::null_mut();
+    }
     // SAFETY: Lua passes the context that the VM was created with and the true size of each block, and frees each block
     // once.
     unsafe {
@@ -184,8 +188,12 @@ unsafe extern "C" fn allocate(context: *mut c_void, block: *mut c_void, old: usi
 
 #[cfg(feature = "vendored")]
 unsafe extern "C" fn allocate_general<const SMALL: usize>(
-    _: *mut c_void, block: *mut c_void, old: usize, new: usize,
+    _context: *mut c_void, block: *mut c_void, old: usize, new: usize,
 ) -> *mut c_void {
+    #[cfg(feature = "alloc_failures")]
+    if super::alloc_failures::refuses(_context, block, old, new) {
+        return ptr::null_mut();
+    }
     // SAFETY: each block was allocated by this instance, with the size that Lua passes.
     unsafe { crate::memory::general::reallocate::<SMALL>(block.cast(), old, new).cast() }
 }

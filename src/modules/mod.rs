@@ -1,6 +1,8 @@
 //! The native modules that `require` loads. Each module is a file or a folder with thin bindings. This file lists the
 //! modules.
 
+#[cfg(feature = "alloc_failures")]
+mod alloc_failures;
 pub(crate) mod compress;
 pub(crate) mod coroutine;
 pub(crate) mod crypto;
@@ -46,6 +48,8 @@ pub(crate) struct Builtin;
 impl Library for Builtin {
     const NATIVES: &'static [(&'static str, Function)] = &[
         ("lio", self::lio::OPEN),
+        #[cfg(feature = "alloc_failures")]
+        ("lio.alloc_failures", alloc_failures::open::<Builtin>()),
         ("lio.compress", compress::OPEN),
         ("lio.coroutine", coroutine::OPEN),
         ("lio.crypto.core", crypto::OPEN),

@@ -80,15 +80,20 @@ function Race:start(protocol, endpoint)
   local done
   done, message, code = s:connect(endpoint)
   if done then return s end
-  local ok = done ~= nil
-  if ok then ok, message, code = stream.register_socket(self.driver.selector, s) end
-  if ok then ok, message, code = self.driver.selector:arm(s, WRITE) end
-  if not ok then
+  if done == nil then
     s:close()
     return self:fail(message, code)
   end
-  self.driver.write_queue.tokens[s] = self
+  -- A registered socket stays open until it is closed. If an error follows, the end of the race closes it.
   self.running[#self.running + 1] = s
+  self.driver.write_queue.tokens[s] = self
+  local ok
+  ok, message, code = stream.register_socket(self.driver.selector, s)
+  if ok then ok, message, code = self.driver.selector:arm(s, WRITE) end
+  if not ok then
+    self:drop(#self.running)
+    return self:fail(message, code)
+  end
 end
 
 function Race:fail(message, code)

@@ -31,11 +31,6 @@ Listener.__name = "lio.listener"
 -- `key` identifies the socket for the supervisor of `lio --watch`. `tls`, if given, is a result of `tls.server`:
 -- `accept` then returns connections whose handshakes are complete.
 function M.new(driver, socket, file, key, tls)
-  local ok, message, code = stream.register_socket(driver.selector, socket)
-  if not ok then
-    socket:close()
-    return false, message, code
-  end
   local address = socket:info("socket")
   local listener = setmetatable({
     driver = driver,
@@ -43,9 +38,17 @@ function M.new(driver, socket, file, key, tls)
     file = file,
     key = key,
     text = address and tostring(address) or "?",
+    -- All fields that `close` sets exist now, so that it needs no memory.
+    closed = false,
   }, Listener)
   if tls then
     listener.handshakes = require("lio.net.tls").new(driver, tls, function() driver:wake_reader(socket, "ready") end)
+  end
+  -- A registered socket stays open until it is closed, so no memory error may follow.
+  local ok, message, code = stream.register_socket(driver.selector, socket)
+  if not ok then
+    socket:close()
+    return false, message, code
   end
   return listener
 end

@@ -137,7 +137,7 @@ local function drain(server, grace)
   local id = timers:add(grace, { expired = function() scheduler.wakeup(token) end })
   local _ <close> = defer(function()
     timers:cancel(id)
-    server.drained = nil
+    server.drained = false
   end)
   scheduler.wait(token)
 end
@@ -149,8 +149,12 @@ local function close_listener(server, listener)
   listener:close()
 end
 
--- Closes the remaining connections, and wakes the tasks that wait for the server to end.
+-- Closes the remaining connections, and the listener if an error has prevented this. Wakes the tasks that wait for the
+-- server to end.
 local function end_stop(server)
+  if server.forget_stop then server.forget_stop() end
+  local listener = server.listener
+  if listener and not listener.closed then listener:close() end
   server.backend:close()
   server.ended = true
   for token in pairs(server.waiters) do server.driver.scheduler.wakeup(token) end
@@ -163,8 +167,9 @@ function Methods:stop(grace)
   misuse.check_kind("stop", self, "server")
   misuse.check_optional_seconds("stop", 1, grace)
   if self.stopping then return end
-  self.stopping = true
+  -- If there is no memory for this, the server is not stopping, and a second call stops it.
   local _ <close> = defer(function() end_stop(self) end)
+  self.stopping = true
   local listener, backend, wakeup <const> = self.listener, self.backend, self.driver.scheduler.wakeup
   if listener then
     if backend.accept_waiting then
@@ -205,7 +210,17 @@ end
 -- `start(driver, listener, backend)` returns a server. If `listener` is nil, the server gets connections only through
 -- `server:admit`.
 function M.start(driver, listener, backend)
-  local server = setmetatable({ driver = driver, listener = listener, backend = backend, waiters = {} }, Server)
+  local server = setmetatable({
+    driver = driver,
+    listener = listener,
+    backend = backend,
+    waiters = {},
+    -- All fields that `stop` sets exist now, so that it needs less memory.
+    stopping = false,
+    ended = false,
+    drained = false,
+    forget_stop = false,
+  }, Server)
   function backend.on_leave() on_leave(server) end
   if listener then
     local address, port, family = listener:address()
@@ -217,7 +232,14 @@ function M.start(driver, listener, backend)
       return remaining(server)
     end)
   end
-  if listener then scheduler.fork(accept_loop, server) end
+  if listener then
+    local forked, problem = pcall(scheduler.fork, accept_loop, server)
+    if not forked then
+      -- For lack of memory there is no task, so nothing would remove the server from the loop's list.
+      if server.forget_stop then server.forget_stop() end
+      error(problem, 0)
+    end
+  end
   return server
 end
 

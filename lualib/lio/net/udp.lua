@@ -45,13 +45,16 @@ local function open(driver, addr, port)
   local key = supervisor and port ~= 0 and ("udp %s %d"):format(ip, port)
   local s, message, code = open_socket(ip, family, port, key)
   if not s then return false, message, code end
+  -- `closed` exists now, so that `close` needs no memory.
+  local u = setmetatable({ driver = driver, socket = s, family = family, burst = 0, key = key, closed = false }, Udp)
+  -- A registered socket stays open until it is closed, so no memory error may follow.
   local ok
   ok, message, code = stream.register_socket(driver.selector, s)
   if not ok then
     s:close()
     return false, message, code
   end
-  return setmetatable({ driver = driver, socket = s, family = family, burst = 0, key = key }, Udp)
+  return u
 end
 
 -- Waiting --------------------------------------------------------------------------------------------

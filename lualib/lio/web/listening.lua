@@ -148,17 +148,26 @@ local function listen(app, call, where, opts)
   local addr, port = parse_address(call, where, opts)
   local expect_proxy_header = proxy_protocol_of(call, opts.proxy_protocol)
   local tls = tls_of(call, opts.tls)
-  local listener, message = driver.net.listen(addr, port, net_options(opts))
+  local listener, message, server, app_server
+  local is_complete = false
+  -- An error, such as a lack of memory, must not leave behind a listener that the caller cannot close.
+  local _ <close> = defer(function()
+    if is_complete or not listener then return end
+    if server and server.forget_stop then server.forget_stop() end
+    listener:close()
+  end)
+  listener, message = driver.net.listen(addr, port, net_options(opts))
   if not listener then return nil, cannot_listen(addr, port, message) end
-  local server, app_server = serve(app, driver, listener, function(app_server)
-    if expect_proxy_header then expect_proxy_header(app_server.server) end
-    if tls then app_server:use_tls(tls) end
+  server, app_server = serve(app, driver, listener, function(backend)
+    if expect_proxy_header then expect_proxy_header(backend.server) end
+    if tls then backend:use_tls(tls) end
   end)
   server.tls = tls
   listener.on_exhausted = function() app_server:close_some_idle() end
   server.url = url_of(listener, tls and "https")
   -- A worker does not warn: the VM that started the workers has already warned.
   if not M.worker() then warn_of_debug(app, listener) end
+  is_complete = true
   return server
 end
 
