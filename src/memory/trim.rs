@@ -23,7 +23,7 @@ impl Chunks {
         let mut list = Vec::new();
         let mut chunk = arena.chunks.get();
         while !chunk.is_null() {
-            // SAFETY: each chunk in the list exists and begins with its header.
+            // SAFETY: `chunk` comes from the arena's list of chunks, which are freed only when they leave it.
             let Chunk { next, size } = unsafe { ptr::read(chunk) };
             list.push(Counted { start: chunk.addr(), end: chunk.addr() + size, free: 0 });
             chunk = next;
@@ -76,7 +76,7 @@ impl Arena {
             let mut block = first.get();
             while !block.is_null() {
                 chunks.find(block.addr()).free += class * GRAIN;
-                // SAFETY: a block in a free list is free and contains its link.
+                // SAFETY: no code uses a block of the list, so its first bytes are still the link.
                 block = unsafe { (*block).next };
             }
         }
@@ -92,12 +92,12 @@ impl Arena {
             let mut block = first.replace(ptr::null_mut());
             let mut last: *mut Free = ptr::null_mut();
             while !block.is_null() {
-                // SAFETY: a block in a free list is free and contains its link.
+                // SAFETY: the block was in the list until now, so it begins with the link.
                 let next = unsafe { (*block).next };
                 if !chunks.find(block.addr()).is_free() {
                     match last.is_null() {
                         true => first.set(block),
-                        // SAFETY: `last` is a free block of this list.
+                        // SAFETY: `last` is a block of the new list, which is free and has room for a link.
                         false => unsafe { (*last).next = block },
                     }
                     last = block;
@@ -105,7 +105,7 @@ impl Arena {
                 block = next;
             }
             if !last.is_null() {
-                // SAFETY: `last` is a free block of this list.
+                // SAFETY: the last block of the new list is free; its old link may lead to a chunk that will be freed.
                 unsafe { (*last).next = ptr::null_mut() };
             }
         }
@@ -115,8 +115,8 @@ impl Arena {
     fn free_chunks(&self, chunks: &mut Chunks) {
         let mut chunk = self.chunks.replace(ptr::null_mut());
         while !chunk.is_null() {
-            // SAFETY: each chunk in the list exists and begins with its header. A free chunk has no block in use and
-            // none in a free list, and is no longer in the list of chunks.
+            // SAFETY: the chunk was in the list until now, so it exists. If it is free, it has no block in use and none in
+            // a free list, and nothing refers to it.
             unsafe {
                 let Chunk { next, size } = ptr::read(chunk);
                 if chunks.find(chunk.addr()).is_free() {
