@@ -1,8 +1,21 @@
 //! The seeds of the fuzzers: the first inputs, which the targets make themselves.
 
+pub use libfuzzer_sys;
+pub use lio::fuzzing;
 use lio::fuzzing::Target;
 use std::fs;
 use std::path::Path;
+
+/// Defines the fuzzer of a target of `lio::fuzzing`.
+#[macro_export]
+macro_rules! target {
+    ($target:ident) => {
+        use $crate::libfuzzer_sys;
+        use $crate::fuzzing::$target;
+
+        libfuzzer_sys::fuzz_target!(init: $crate::write(&$target), |data: &[u8]| ($target.run)(data));
+    };
+}
 
 /// Writes the seeds of a target to its corpus, which the fuzzer reads afterwards.
 pub fn write(target: &Target) {

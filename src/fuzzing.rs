@@ -4,7 +4,15 @@
 //! A target gets any bytes, and panics if an invariant is violated. It returns a value that describes what has happened,
 //! so that the unit tests can check that its seeds reach what they are made for.
 
+use crate::codec::compression::fuzz as compression;
+use crate::codec::fuzz_fields as fields;
+use crate::codec::http1::fuzz::{chunked_body, request_head};
+use crate::codec::json::fuzz as json;
+use crate::codec::multipart::fuzz as multipart;
+use crate::codec::pack::fuzz as pack;
 use crate::codec::websocket::fuzz as websocket;
+use crate::http::client::fuzz as client;
+use crate::http::files::fuzz as files;
 use crate::tls::fuzz as tls;
 
 /// A target: its name, its function and its seeds.
@@ -28,3 +36,36 @@ pub const WEBSOCKET_DEFLATE: Target =
 /// Bytes of a TLS peer, and TLS connections whose records an attacker changes.
 pub const TLS_HANDSHAKE: Target =
     Target { name: "tls_handshake", run: |data| _ = tls::handshake(data), seeds: tls::seeds };
+
+/// Requests that arrive one after another, in any pieces.
+pub const REQUEST_HEAD: Target =
+    Target { name: "request_head", run: |data| _ = request_head::request_head(data), seeds: request_head::seeds };
+
+/// Chunked bodies, in any pieces.
+pub const CHUNKED_BODY: Target =
+    Target { name: "chunked_body", run: |data| _ = chunked_body::chunked_body(data), seeds: chunked_body::seeds };
+
+/// Responses to the requests of a client, in any pieces.
+pub const CLIENT_RESPONSE: Target =
+    Target { name: "client_response", run: |data| _ = client::client_response(data), seeds: client::seeds };
+
+/// Forms with files, in any pieces.
+pub const MULTIPART: Target =
+    Target { name: "multipart", run: |data| _ = multipart::multipart(data), seeds: multipart::seeds };
+
+/// Paths and queries of URLs, and the files that they name.
+pub const FILE_PATH: Target = Target { name: "file_path", run: |data| _ = files::file_path(data), seeds: files::seeds };
+
+/// Small fields of messages, and the PROXY protocol.
+pub const HEADER_FIELDS: Target =
+    Target { name: "header_fields", run: |data| _ = fields::header_fields(data), seeds: fields::seeds };
+
+/// JSON texts.
+pub const JSON: Target = Target { name: "json", run: |data| _ = json::json(data), seeds: json::seeds };
+
+/// Packed Lua values.
+pub const UNPACK: Target = Target { name: "unpack", run: |data| _ = pack::unpack(data), seeds: pack::seeds };
+
+/// Compressed bodies, in any pieces.
+pub const COMPRESSION: Target =
+    Target { name: "compression", run: |data| _ = compression::compression(data), seeds: compression::seeds };
