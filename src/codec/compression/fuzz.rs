@@ -182,24 +182,7 @@ mod tests {
             Err(failure) => format!("{failure:?}"),
         };
         let all: Vec<_> = seeds().iter().map(|seed| shown(compression(seed))).collect();
-        let expected = [
-            "26",
-            "52",
-            "26",
-            "Corrupt",
-            "Corrupt",
-            "5000",
-            "26",
-            "26",
-            "Truncated",
-            "26",
-            "11700",
-            "Corrupt",
-            "Corrupt",
-            "45",
-            "1485",
-            "4",
-        ];
+        let expected = ["26", "52", "26", "Corrupt", "Corrupt", "5000", "26", "26", "Truncated", "26", "11700", "Corrupt", "Corrupt", "45", "1485", "4"];
         assert_eq!(all, expected);
     }
 

@@ -247,23 +247,7 @@ mod tests {
         let shown =
             |found: Result<usize, ParseError>| found.map_or_else(|bad| bad.code.to_string(), |count| count.to_string());
         let all: Vec<_> = seeds().iter().map(|seed| shown(json(seed))).collect();
-        let expected = [
-            "14",
-            "9",
-            "1",
-            "1",
-            "127",
-            "invalid",
-            "193",
-            "invalid",
-            "invalid",
-            "invalid",
-            "truncated",
-            "invalid",
-            "invalid",
-            "invalid",
-            "invalid",
-        ];
+        let expected = ["14", "9", "1", "1", "127", "invalid", "193", "invalid", "invalid", "invalid", "truncated", "invalid", "invalid", "invalid", "invalid"];
         assert_eq!(all, expected);
     }
 }

@@ -6,7 +6,9 @@ use crate::codec::fuzz_input::Input;
 use crate::codec::uri;
 use crate::file::folder::Folder;
 use crate::file::read_at;
+use rustc_hash::FxBuildHasher;
 use std::fs;
+use std::hash::BuildHasher;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -19,26 +21,35 @@ const FILES: [&str; 6] = ["a", "b/a", "b/.c", "b/d/a", ".e", "b/%2e"];
 const LINKS: [(&str, &str); 6] =
     [("l", "b/a"), ("b/m", "../b/d"), ("b/d/o", "../../../out/x"), ("p", "../out"), ("q", "/"), ("b/r", "..")];
 
-/// Returns a folder with the files and the links. It is made once.
+/// Returns a folder with the files and the links. All processes of a user share it, so that not each leaves one.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let name = format!("lio-fuzz-file-path-{}", std::process::id());
-        let base = std::env::temp_dir().join(name);
-        let _ = fs::remove_dir_all(&base);
-        let root = base.join("root");
-        fs::create_dir_all(root.join("b/d")).expect("a temporary folder");
-        fs::create_dir_all(base.join("out")).expect("a temporary folder");
-        fs::write(base.join("out/x"), "outside").expect("a temporary folder");
-        fs::write(base.join("a"), "outside").expect("a temporary folder");
-        for file in FILES {
-            fs::write(root.join(file), file).expect("a temporary folder");
+        let hash = FxBuildHasher.hash_one((FILES, LINKS, std::env::var_os("HOME")));
+        let name = format!("lio-fuzz-{hash:x}");
+        let base = std::env::temp_dir().join(&name);
+        if !base.exists() {
+            let new = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+            fill(&new).expect("a temporary folder");
+            // The rename fails if another process has made the folder in the meantime.
+            if fs::rename(&new, &base).is_err() {
+                let _ = fs::remove_dir_all(&new);
+            }
         }
-        for (link, target) in LINKS {
-            symlink(target, root.join(link)).expect("a temporary folder");
-        }
-        root
+        base.join("root")
     })
+}
+
+fn fill(base: &Path) -> std::io::Result<()> {
+    let root = base.join("root");
+    fs::create_dir_all(root.join("b/d"))?;
+    fs::create_dir_all(base.join("out"))?;
+    fs::write(base.join("out/x"), "outside")?;
+    fs::write(base.join("a"), "outside")?;
+    for file in FILES {
+        fs::write(root.join(file), file)?;
+    }
+    LINKS.iter().try_for_each(|(link, target)| symlink(target, root.join(link)))
 }
 
 /// Decodes escapes one by one.
@@ -224,32 +235,7 @@ mod tests {
     fn the_seeds_reach_files_links_and_refusals() {
         let all: Vec<_> = seeds().iter().map(|seed| file_path(seed)).collect();
         let all: Vec<_> = all.iter().map(|(file, pairs)| (file.as_deref().unwrap_or("none"), *pairs)).collect();
-        let expected = [
-            ("a", 5),
-            ("b/a", 1),
-            ("none", 0),
-            ("b/d/a", 0),
-            (".e", 0),
-            ("none", 0),
-            ("b/.c", 0),
-            ("b/%2e", 0),
-            ("b/a", 0),
-            ("b/d/a", 0),
-            ("b/a", 0),
-            ("none", 0),
-            ("none", 0),
-            ("none", 0),
-            ("none", 0),
-            ("none", 0),
-            ("none", 0),
-            ("none", 0),
-            ("none", 0),
-            ("none", 0),
-            ("none", 0),
-            ("none", 0),
-            ("none", 0),
-            ("none", 0),
-        ];
+        let expected = [("a", 5), ("b/a", 1), ("none", 0), ("b/d/a", 0), (".e", 0), ("none", 0), ("b/.c", 0), ("b/%2e", 0), ("b/a", 0), ("b/d/a", 0), ("b/a", 0), ("none", 0), ("none", 0), ("none", 0), ("none", 0), ("none", 0), ("none", 0), ("none", 0), ("none", 0), ("none", 0), ("none", 0), ("none", 0), ("none", 0), ("none", 0)];
         assert_eq!(all, expected);
     }
 

@@ -124,19 +124,7 @@ mod tests {
             }
         };
         let all: Vec<_> = seeds().iter().map(|seed| shown(chunked_body(seed))).collect();
-        let expected = [
-            "5 2 14",
-            "10 15 4",
-            "incomplete 5",
-            "400 malformed header name",
-            "400 malformed chunk line",
-            "400 chunk without its CRLF",
-            "incomplete 5",
-            "400 chunk size too large",
-            "400 chunk extensions too long",
-            "431 too many header fields",
-            "431 header section too large",
-        ];
+        let expected = ["5 2 14", "10 15 4", "incomplete 5", "400 malformed header name", "400 malformed chunk line", "400 chunk without its CRLF", "incomplete 5", "400 chunk size too large", "400 chunk extensions too long", "431 too many header fields", "431 header section too large"];
         assert_eq!(all, expected);
     }
 

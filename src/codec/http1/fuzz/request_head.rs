@@ -317,21 +317,7 @@ mod tests {
     #[test]
     fn the_seeds_reach_every_form_and_the_limits() {
         let all: Vec<_> = seeds().iter().map(|seed| shown(&request_head(seed))).collect();
-        let expected = [
-            "Origin None, partial 0",
-            "Origin Length(5), body 5 0, 400 malformed HTTP version",
-            "Absolute Chunked, body 3 8, Asterisk None, partial 0",
-            "Authority None, Origin None, partial 0",
-            "Origin None, Origin None, partial 0",
-            "Origin None, partial 0",
-            "Origin Length(5), body 5 0, partial 0",
-            "400 Content-Length with Transfer-Encoding",
-            "501 unknown transfer coding",
-            "400 malformed header name",
-            "400 malformed end of the request line",
-            "414 request line too long",
-            "431 too many header fields",
-        ];
+        let expected = ["Origin None, partial 0", "Origin Length(5), body 5 0, 400 malformed HTTP version", "Absolute Chunked, body 3 8, Asterisk None, partial 0", "Authority None, Origin None, partial 0", "Origin None, Origin None, partial 0", "Origin None, partial 0", "Origin Length(5), body 5 0, partial 0", "400 Content-Length with Transfer-Encoding", "501 unknown transfer coding", "400 malformed header name", "400 malformed end of the request line", "414 request line too long", "431 too many header fields"];
         assert_eq!(all, expected);
     }
 
