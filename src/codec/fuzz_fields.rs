@@ -389,7 +389,38 @@ mod tests {
     #[test]
     fn the_seeds_reach_every_field() {
         let all: Vec<_> = seeds().iter().map(|seed| header_fields(seed)).collect();
-        let expected = ["5 cookies", "0 of 0 bytes", "ignored", "25 of 1000 bytes", "ignored", "18446744073709551610 of 18446744073709551615 bytes", "ignored", "[\"gzip\", \"br\"]", "[\"gzip\"]", "Failed true", "NotModified true", "NotModified true", "Send true", "Sun, 06 Nov 1994 08:49:37 GMT", "Fri, 31 Dec 9999 23:59:59 GMT Fri, 31 Dec 9999 23:59:59 GMT", "3 elements", "3 elements", "malformed", "Some((1, \"5.6.7.8\", Some(90)))", "Some((1, \"10.0.0.2\", Some(80)))", "None", "Some(192.0.2.1:56324) false", "Some(1.2.3.4:1) false", "None false", "Malformed", "Some(1.2.3.4:80) true", "Some(1.2.3.4:257) false", "None false", "Absent", "More"];
+        let expected = [
+            "5 cookies",
+            "0 of 0 bytes",
+            "ignored",
+            "25 of 1000 bytes",
+            "ignored",
+            "18446744073709551610 of 18446744073709551615 bytes",
+            "ignored",
+            "[\"gzip\", \"br\"]",
+            "[\"gzip\"]",
+            "Failed true",
+            "NotModified true",
+            "NotModified true",
+            "Send true",
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Fri, 31 Dec 9999 23:59:59 GMT Fri, 31 Dec 9999 23:59:59 GMT",
+            "3 elements",
+            "3 elements",
+            "malformed",
+            "Some((1, \"5.6.7.8\", Some(90)))",
+            "Some((1, \"10.0.0.2\", Some(80)))",
+            "None",
+            "Some(192.0.2.1:56324) false",
+            "Some(1.2.3.4:1) false",
+            "None false",
+            "Malformed",
+            "Some(1.2.3.4:80) true",
+            "Some(1.2.3.4:257) false",
+            "None false",
+            "Absent",
+            "More",
+        ];
         assert_eq!(all, expected);
     }
 

@@ -97,7 +97,11 @@ fn decode(coding: Coding, mut input: Input<'_>) -> Result<Vec<u8>, DecodeError> 
 /// Encodes data that the rest of the input describes, with flushes, and decodes it.
 fn round_trip(coding: Coding, mut input: Input<'_>) -> Result<Vec<u8>, DecodeError> {
     let (least, most, _) = coding.levels();
-    let level = least + u32::from(input.byte()) % (most - least + 1);
+    let level = match (coding, least + u32::from(input.byte()) % (most - least + 1)) {
+        // A table of this level has 32 MiB, which the fuzzer reports.
+        (Coding::Brotli, 9) => 8,
+        (_, level) => level,
+    };
     let flushes = input.byte();
     let sizes = input.sizes();
     // Encoding is slow with the checks of the fuzzer's build, in particular with high levels.
@@ -182,7 +186,24 @@ mod tests {
             Err(failure) => format!("{failure:?}"),
         };
         let all: Vec<_> = seeds().iter().map(|seed| shown(compression(seed))).collect();
-        let expected = ["26", "52", "26", "Corrupt", "Corrupt", "5000", "26", "26", "Truncated", "26", "11700", "Corrupt", "Corrupt", "45", "1485", "4"];
+        let expected = [
+            "26",
+            "52",
+            "26",
+            "Corrupt",
+            "Corrupt",
+            "5000",
+            "26",
+            "26",
+            "Truncated",
+            "26",
+            "11700",
+            "Corrupt",
+            "Corrupt",
+            "45",
+            "1485",
+            "4",
+        ];
         assert_eq!(all, expected);
     }
 

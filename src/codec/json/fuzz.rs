@@ -194,7 +194,7 @@ fn check_prefixes(text: &[u8]) {
     if !matches!(text.last(), Some(b']' | b'}' | b'"')) {
         return;
     }
-    let step = text.len() / 64 + 1;
+    let step = text.len() / 16 + 1;
     for end in (0..text.len()).rev().step_by(step) {
         let code = parse(&text[..end]).err().map(|bad| bad.code);
         assert_eq!(code, Some("truncated"), "of {} bytes, the first {end}", text.len());
@@ -247,7 +247,23 @@ mod tests {
         let shown =
             |found: Result<usize, ParseError>| found.map_or_else(|bad| bad.code.to_string(), |count| count.to_string());
         let all: Vec<_> = seeds().iter().map(|seed| shown(json(seed))).collect();
-        let expected = ["14", "9", "1", "1", "127", "invalid", "193", "invalid", "invalid", "invalid", "truncated", "invalid", "invalid", "invalid", "invalid"];
+        let expected = [
+            "14",
+            "9",
+            "1",
+            "1",
+            "127",
+            "invalid",
+            "193",
+            "invalid",
+            "invalid",
+            "invalid",
+            "truncated",
+            "invalid",
+            "invalid",
+            "invalid",
+            "invalid",
+        ];
         assert_eq!(all, expected);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Event, Limits, MAX_PART_FIELDS, Multipart, disposition};
 use crate::codec::fuzz_input::{Input, pieces};
-use crate::codec::http1::fuzz::model;
+use crate::codec::http1::fuzz::{Refusal, model};
 
 /// A part with its headers and its data. The fields are: name, file name, header fields, data.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -18,7 +18,7 @@ pub(crate) struct Part {
 pub(crate) struct Form {
     /// The last part may be incomplete.
     pub(crate) parts: Vec<Part>,
-    pub(crate) refusal: Option<(u16, &'static str)>,
+    pub(crate) refusal: Option<Refusal>,
     /// Whether the last boundary has arrived.
     pub(crate) is_whole: bool,
 }
@@ -33,7 +33,7 @@ fn received(content_type: &[u8], limits: Limits, pieces: &[&[u8]]) -> Option<For
         steps += 1;
         match parser.next() {
             Err(reject) => {
-                form.refusal = Some((reject.status, reject.reason));
+                form.refusal = Some(reject.into());
                 return Some(form);
             }
             Ok(Event::More) => {
@@ -148,7 +148,7 @@ pub(crate) fn multipart(data: &[u8]) -> Option<Form> {
     let is_same = |pieces: &[&[u8]]| received(&content_type, limits, pieces).as_ref() == Some(&whole);
     assert!(is_same(&pieces(&body, &sizes)), "in pieces of {sizes:?}: {whole:?}");
     assert!(is_same(&pieces(&body, &[1])), "in single bytes: {whole:?}");
-    if let Some((status, reason)) = whole.refusal {
+    if let Some(Refusal(status, reason)) = whole.refusal {
         assert!(matches!(status, 400 | 413) && !reason.is_empty(), "{status} {reason}");
     }
     for part in &whole.parts {
@@ -205,7 +205,7 @@ mod tests {
     fn the_seeds_reach_parts_and_limits() {
         let shown = |form: Option<Form>| match form {
             None => "no boundary".to_string(),
-            Some(Form { refusal: Some((status, reason)), .. }) => format!("{status} {reason}"),
+            Some(Form { refusal: Some(Refusal(status, reason)), .. }) => format!("{status} {reason}"),
             Some(Form { parts, is_whole, .. }) => {
                 let text = |part: &Part| format!("{} {}", String::from_utf8_lossy(&part.name), part.data.len());
                 let parts: Vec<_> = parts.iter().map(text).collect();
@@ -213,7 +213,20 @@ mod tests {
             }
         };
         let all: Vec<_> = seeds().iter().map(|seed| shown(multipart(seed))).collect();
-        let expected: [&str; 0] = [];
+        let expected = [
+            "f 7, x 3.",
+            "y 5, x 0.",
+            "x 0.",
+            "413 the form has too many parts",
+            "413 a part of the form has too many headers",
+            "413 a part of the form has too many headers",
+            "x 12",
+            "400 a part of the form has no Content-Disposition",
+            "400 malformed boundary line",
+            "400 a boundary within the headers of a part",
+            "no boundary",
+            ".",
+        ];
         assert_eq!(all, expected);
     }
 

@@ -307,7 +307,19 @@ mod tests {
     #[test]
     fn the_seeds_reach_every_kind_of_value() {
         let all: Vec<_> = seeds().iter().map(|seed| format!("{:?}", unpack(seed))).collect();
-        let expected = ["Ok((8, 0, true))", "Ok((2, 0, true))", "Ok((2, 3, true))", "Ok((2, 0, true))", "Ok((2, 0, true))", "Err(CutOff)", "Ok((1, 0, true))", "Ok((1, 0, false))", "Err(Content)", "Err(CutOff)", "Err(Tag)"];
+        let expected = [
+            "Ok((8, 0, true))",
+            "Ok((2, 0, true))",
+            "Ok((2, 3, true))",
+            "Ok((2, 0, true))",
+            "Ok((2, 0, true))",
+            "Err(CutOff)",
+            "Ok((1, 0, true))",
+            "Ok((1, 0, false))",
+            "Err(Content)",
+            "Err(CutOff)",
+            "Err(Tag)",
+        ];
         assert_eq!(all, expected);
     }
 

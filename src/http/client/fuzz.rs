@@ -3,6 +3,7 @@
 use super::{Data, Input, ResponseHead, ResponseRead, Responses};
 use crate::codec::fuzz_input::{self, pieces};
 use crate::codec::http1::fields::NO_FIELDS;
+use crate::codec::http1::fuzz::Refusal;
 use crate::codec::http1::fuzz::model::{self, Announced, LineEnd, Message};
 use crate::codec::http1::response_head::RequestKind;
 use crate::codec::http1::write;
@@ -56,7 +57,7 @@ enum Reading {
 pub(crate) struct Response {
     pub(crate) heads: Vec<ResponseHead>,
     /// The body; otherwise the reason why the response could not be read.
-    pub(crate) body: Result<Vec<u8>, String>,
+    pub(crate) body: Result<Vec<u8>, Refusal>,
     trailers: Vec<u8>,
     /// Whether another request could be sent if the connection were open and had no further bytes.
     pub(crate) is_reusable: bool,
@@ -93,19 +94,28 @@ fn received(pieces: Vec<&[u8]>, kinds: &[RequestKind], reading: Reading) -> Vec<
     all
 }
 
+/// Returns why a response cannot be read. An end that is too early has the status 0.
+fn failure<T: std::fmt::Debug>(read: io::Result<ResponseRead<T>>) -> Refusal {
+    match read {
+        Ok(ResponseRead::Refused(reject)) => reject.into(),
+        Ok(ResponseRead::Truncated) => Refusal(0, "truncated"),
+        other => panic!("{other:?} although the bytes have ended"),
+    }
+}
+
 /// Reads heads up to the final head, or up to a failure.
-fn heads(responses: &mut Responses, input: &mut Pieces<'_>) -> (Vec<ResponseHead>, Option<String>) {
+fn heads(responses: &mut Responses, input: &mut Pieces<'_>) -> (Vec<ResponseHead>, Option<Refusal>) {
     let (mut heads, mut table) = (Vec::<ResponseHead>::new(), NO_FIELDS);
     while heads.last().is_none_or(|head| head.status < 200 && head.status != 101) {
         match responses.head(input, &mut table) {
             Ok(ResponseRead::Ready(head)) => heads.push(head),
-            other => return (heads, Some(format!("{other:?}"))),
+            other => return (heads, Some(failure(other))),
         }
     }
     (heads, None)
 }
 
-fn body(responses: &mut Responses, input: &mut Pieces<'_>, reading: Reading) -> Result<Vec<u8>, String> {
+fn body(responses: &mut Responses, input: &mut Pieces<'_>, reading: Reading) -> Result<Vec<u8>, Refusal> {
     let mut body = Vec::new();
     loop {
         let read = match reading {
@@ -127,7 +137,7 @@ fn body(responses: &mut Responses, input: &mut Pieces<'_>, reading: Reading) -> 
                 assert!(body.len() as u64 <= MAX_BODY, "the limit of a body");
                 return Ok(body);
             }
-            other => return Err(format!("{other:?}")),
+            other => return Err(failure(other)),
         }
     }
 }
@@ -260,12 +270,27 @@ mod tests {
             let statuses: Vec<_> = response.heads.iter().map(|head| head.status.to_string()).collect();
             let body = match &response.body {
                 Ok(body) => body.len().to_string(),
-                Err(failure) => failure.clone(),
+                Err(Refusal(status, reason)) => format!("{status} {reason}"),
             };
             format!("{} {body}{}", statuses.join(" "), if response.is_reusable { "" } else { " closes" })
         };
         let all = |seed: &Vec<u8>| client_response(seed).iter().map(shown).collect::<Vec<_>>().join(", ");
-        let expected = ["100 103 200 6, 404 5, 200 6, 404 5", "200 0, 404 5, 304 0, 404 5", "200 17 closes", "200 0, 200 6,  Ok(Refused(Reject { status: 400, reason: \"malformed status line\" })) closes", "101 0 closes", "204 0 closes", " Ok(Refused(Reject { status: 400, reason: \"Content-Length with Transfer-Encoding\" })) closes", " Ok(Refused(Reject { status: 400, reason: \"unknown transfer coding\" })) closes", "200 Ok(Refused(Reject { status: 413, reason: \"the body is larger than allowed\" })) closes", "200 Ok(Refused(Reject { status: 413, reason: \"the body is larger than allowed\" })) closes", "200 Ok(Truncated) closes", " Ok(Refused(Reject { status: 431, reason: \"too many header fields\" })) closes", " Ok(Refused(Reject { status: 431, reason: \"header section too large\" })) closes", " Ok(Refused(Reject { status: 400, reason: \"unknown HTTP version\" })) closes"];
+        let expected = [
+            "100 103 200 6, 404 5, 200 6, 404 5",
+            "200 0, 404 5, 304 0, 404 5",
+            "200 17 closes",
+            "200 0, 200 6,  400 malformed status line closes",
+            "101 0 closes",
+            "204 0 closes",
+            " 400 Content-Length with Transfer-Encoding closes",
+            " 400 unknown transfer coding closes",
+            "200 413 the body is larger than allowed closes",
+            "200 413 the body is larger than allowed closes",
+            "200 0 truncated closes",
+            " 431 too many header fields closes",
+            " 431 header section too large closes",
+            " 400 unknown HTTP version closes",
+        ];
         assert_eq!(seeds().iter().map(all).collect::<Vec<_>>(), expected);
     }
 

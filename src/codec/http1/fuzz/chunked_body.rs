@@ -2,6 +2,7 @@
 
 use super::super::body::{BodyEvent, Framing, IncomingBody};
 use super::super::write;
+use super::Refusal;
 use super::model::{self, LineEnd};
 use crate::codec::fuzz_input::{Input, pieces};
 
@@ -13,7 +14,7 @@ pub(crate) struct Decoded {
     pub(crate) trailers: Option<Vec<u8>>,
     /// The bytes after the body.
     pub(crate) rest: Vec<u8>,
-    pub(crate) refusal: Option<(u16, &'static str)>,
+    pub(crate) refusal: Option<Refusal>,
 }
 
 /// Decodes a body that arrives in these pieces.
@@ -27,7 +28,7 @@ fn decoded(pieces: &[&[u8]]) -> Decoded {
         let announced = body.announced();
         match body.next(&buffer) {
             Err(reject) => {
-                found.refusal = Some((reject.status, reject.reason));
+                found.refusal = Some(reject.into());
                 assert_eq!(body.next(b"0\r\n\r\n"), Err(reject), "a refusal is final");
                 assert!(!body.is_done() && !body.end());
                 break;
@@ -117,14 +118,26 @@ mod tests {
     #[test]
     fn the_seeds_reach_trailers_and_limits() {
         let shown = |found: Decoded| match found {
-            Decoded { refusal: Some((status, reason)), .. } => format!("{status} {reason}"),
+            Decoded { refusal: Some(Refusal(status, reason)), .. } => format!("{status} {reason}"),
             Decoded { trailers: None, data, .. } => format!("incomplete {}", data.len()),
             Decoded { trailers: Some(trailers), data, rest, .. } => {
                 format!("{} {} {}", data.len(), trailers.len(), rest.len())
             }
         };
         let all: Vec<_> = seeds().iter().map(|seed| shown(chunked_body(seed))).collect();
-        let expected = ["5 2 14", "10 15 4", "incomplete 5", "400 malformed header name", "400 malformed chunk line", "400 chunk without its CRLF", "incomplete 5", "400 chunk size too large", "400 chunk extensions too long", "431 too many header fields", "431 header section too large"];
+        let expected = [
+            "5 2 14",
+            "10 15 4",
+            "incomplete 5",
+            "400 malformed header name",
+            "400 malformed chunk line",
+            "400 chunk without its CRLF",
+            "incomplete 5",
+            "400 chunk size too large",
+            "400 chunk extensions too long",
+            "431 too many header fields",
+            "431 header section too large",
+        ];
         assert_eq!(all, expected);
     }
 

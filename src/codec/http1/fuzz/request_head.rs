@@ -4,6 +4,7 @@ use super::super::body::{BodyEvent, Framing, IncomingBody};
 use super::super::head::{Limits, Parser, Progress, TargetForm};
 use super::super::request::RequestHead;
 use super::super::stored_section;
+use super::Refusal;
 use super::model::{Announced, Message, is_token};
 use crate::codec::fuzz_input::{Input, pieces};
 
@@ -30,7 +31,7 @@ pub(crate) enum Received {
     Request(Box<Request>),
     /// The data of a body, and its trailer section.
     Body(Vec<u8>, Vec<u8>),
-    Refused(u16, &'static str),
+    Refused(Refusal),
     /// The bytes end within a head, or within a body after this number of bytes of data.
     Partial(usize),
 }
@@ -51,7 +52,7 @@ fn received(pieces: &[&[u8]], limits: &Limits, parsers: Parsers) -> Vec<Received
         let is_more_needed = if body.is_done() {
             match parser.parse(&buffer, limits, &mut progress).map(|head| head.copied()) {
                 Err(reject) => {
-                    events.push(Received::Refused(reject.status, reject.reason));
+                    events.push(Received::Refused(reject.into()));
                     return events;
                 }
                 Ok(None) => true,
@@ -69,7 +70,7 @@ fn received(pieces: &[&[u8]], limits: &Limits, parsers: Parsers) -> Vec<Received
         } else {
             match body.next(&buffer) {
                 Err(reject) => {
-                    events.push(Received::Refused(reject.status, reject.reason));
+                    events.push(Received::Refused(reject.into()));
                     return events;
                 }
                 Ok(BodyEvent::More { consume }) => {
@@ -249,7 +250,7 @@ pub(crate) fn request_head(data: &[u8]) -> Vec<Received> {
                 let fields = super::model::section(trailers);
                 assert!(trailers.is_empty() || fields.is_some(), "readers agree on the trailers");
             }
-            Received::Refused(status, reason) => {
+            Received::Refused(Refusal(status, reason)) => {
                 assert!(matches!(status, 400 | 414 | 417 | 431 | 501 | 505) && !reason.is_empty(), "{status} {reason}");
             }
             Received::Partial(_) => {}
@@ -308,7 +309,7 @@ mod tests {
         let text = |event: &Received| match event {
             Received::Request(request) => format!("{:?} {:?}", request.form, request.framing),
             Received::Body(data, trailers) => format!("body {} {}", data.len(), trailers.len()),
-            Received::Refused(status, reason) => format!("{status} {reason}"),
+            Received::Refused(Refusal(status, reason)) => format!("{status} {reason}"),
             Received::Partial(count) => format!("partial {count}"),
         };
         events.iter().map(text).collect::<Vec<_>>().join(", ")
@@ -317,7 +318,21 @@ mod tests {
     #[test]
     fn the_seeds_reach_every_form_and_the_limits() {
         let all: Vec<_> = seeds().iter().map(|seed| shown(&request_head(seed))).collect();
-        let expected = ["Origin None, partial 0", "Origin Length(5), body 5 0, 400 malformed HTTP version", "Absolute Chunked, body 3 8, Asterisk None, partial 0", "Authority None, Origin None, partial 0", "Origin None, Origin None, partial 0", "Origin None, partial 0", "Origin Length(5), body 5 0, partial 0", "400 Content-Length with Transfer-Encoding", "501 unknown transfer coding", "400 malformed header name", "400 malformed end of the request line", "414 request line too long", "431 too many header fields"];
+        let expected = [
+            "Origin None, partial 0",
+            "Origin Length(5), body 5 0, 400 malformed HTTP version",
+            "Absolute Chunked, body 3 8, Asterisk None, partial 0",
+            "Authority None, Origin None, partial 0",
+            "Origin None, Origin None, partial 0",
+            "Origin None, partial 0",
+            "Origin Length(5), body 5 0, partial 0",
+            "400 Content-Length with Transfer-Encoding",
+            "501 unknown transfer coding",
+            "400 malformed header name",
+            "400 malformed end of the request line",
+            "414 request line too long",
+            "431 too many header fields",
+        ];
         assert_eq!(all, expected);
     }
 
