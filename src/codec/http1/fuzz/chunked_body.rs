@@ -59,7 +59,8 @@ fn decoded(pieces: &[&[u8]]) -> Decoded {
     assert!(steps <= 2 + pieces.len() + fed, "{steps} steps for {fed} bytes");
     // After a refusal, the rest depends on the pieces.
     if found.refusal.is_none() {
-        found.rest = coming.fold(buffer, |rest, piece| [&rest, *piece].concat());
+        coming.for_each(|piece| buffer.extend_from_slice(piece));
+        found.rest = buffer;
     }
     found
 }
