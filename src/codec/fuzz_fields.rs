@@ -67,7 +67,7 @@ fn decimal(text: &str) -> Option<u128> {
 fn expected_ranges(field: &[u8], size: u128) -> Option<Vec<(u128, u128)>> {
     let field = std::str::from_utf8(field).ok()?;
     let (unit, set) = field.split_once('=')?;
-    if unit.to_ascii_lowercase() != "bytes" {
+    if !unit.eq_ignore_ascii_case("bytes") {
         return None;
     }
     let (mut found, mut count) = (Vec::new(), 0);
@@ -243,7 +243,7 @@ fn expected_date(second: u64) -> String {
     // 400 years have 146,097 days.
     let mut year = 1970 + day / 146_097 * 400;
     day %= 146_097;
-    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     while day >= 365 + u64::from(is_leap(year)) {
         day -= 365 + u64::from(is_leap(year));
         year += 1;

@@ -9,11 +9,14 @@ use crate::codec::http1::fuzz::{Refusal, model};
 pub(crate) struct Part {
     pub(crate) name: Vec<u8>,
     pub(crate) filename: Option<Vec<u8>>,
-    fields: Vec<(Vec<u8>, Vec<u8>)>,
+    fields: Fields,
     pub(crate) data: Vec<u8>,
 }
 
-/// What a parser has read.
+/// The header fields of a part, as sent.
+type Fields = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// The result of a parser.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Form {
     /// The last part may be incomplete.
@@ -75,7 +78,7 @@ fn received(content_type: &[u8], limits: Limits, pieces: &[&[u8]]) -> Option<For
 
 /// Reads a whole body with a second reader: splits it at the boundaries, and each part at its blank line. Returns the
 /// fields and the data of the parts.
-fn model(boundary: &[u8], body: &[u8]) -> Option<Vec<(Vec<(Vec<u8>, Vec<u8>)>, Vec<u8>)>> {
+fn model(boundary: &[u8], body: &[u8]) -> Option<Vec<(Fields, Vec<u8>)>> {
     let (body, delimiter) = ([b"\r\n", body].concat(), [b"\r\n--", boundary].concat());
     let mut segments = split(&body, &delimiter).into_iter().skip(1);
     let mut parts = Vec::new();

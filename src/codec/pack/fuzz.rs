@@ -79,10 +79,12 @@ impl Counting<'_> {
         for _ in 0..shape.items {
             content.0.push(self.value(depth)?);
         }
-        while shape.pairs {
-            match self.value(depth)? {
-                Tree::Nil => break,
-                key => content.1.push((key, self.value(depth)?)),
+        if shape.pairs {
+            loop {
+                match self.value(depth)? {
+                    Tree::Nil => break,
+                    key => content.1.push((key, self.value(depth)?)),
+                }
             }
         }
         Ok(content)
@@ -240,7 +242,7 @@ fn write_content<'m>(
     Some(())
 }
 
-/// What was read: the numbers of values and of postponed contents, and whether the message could be written again.
+/// The result: the numbers of values and of postponed contents, and whether the message could be written again.
 pub(crate) type Unpacked = Result<(usize, usize, bool), Corrupt>;
 
 /// Reads the input as a message and as a text, and writes it again.

@@ -6,7 +6,7 @@ use super::Refusal;
 use super::model::{self, LineEnd};
 use crate::codec::fuzz_input::{Input, pieces};
 
-/// What a decoder has read.
+/// The result of a decoder.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Decoded {
     pub(crate) data: Vec<u8>,

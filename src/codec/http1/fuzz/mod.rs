@@ -6,7 +6,7 @@ pub(crate) mod request_head;
 
 use super::reject::Reject;
 
-/// The status and the reason of a refusal. Refusals with the same status are equal, because the reason may depend on how
+/// A refusal: its status and its reason. Refusals with the same status are equal, because the reason may depend on how
 /// the bytes are split.
 #[derive(Clone, Copy, Debug, Eq)]
 pub(crate) struct Refusal(pub(crate) u16, pub(crate) &'static str);
