@@ -172,6 +172,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         [&[128 | 1, 4, 0, 1, 9, 3, 0, 2][..], b"abc", &[4, 0, 8], b"defg"].concat(),
         [&[128, 8, 0, 0, 5, 1, 0][..], b"12345", &[200, 0, 0], &(0..200).collect::<Vec<u8>>()].concat(),
         [&[128 | 3, 11, 1, 1, 7, 2, 0, 1][..], b"ab"].concat(),
+        // More than the buffer of a decoder, flushed.
+        [&[128 | 3, 1, 0, 0, 200, 0, 96][..], &[b'x'; 200]].concat(),
     ]
 }
 
@@ -203,6 +205,7 @@ mod tests {
             "45",
             "1485",
             "4",
+            "19400",
         ];
         assert_eq!(all, expected);
     }
