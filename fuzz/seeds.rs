@@ -1,6 +1,5 @@
 //! The seeds of the fuzzers: the first inputs, which the targets make themselves.
 
-pub use libfuzzer_sys;
 pub use lio::fuzzing;
 use lio::fuzzing::Target;
 use std::fs;
@@ -10,10 +9,10 @@ use std::path::Path;
 #[macro_export]
 macro_rules! target {
     ($target:ident) => {
-        use $crate::libfuzzer_sys;
-        use $crate::fuzzing::$target;
-
-        libfuzzer_sys::fuzz_target!(init: $crate::write(&$target), |data: &[u8]| ($target.run)(data));
+        ::libfuzzer_sys::fuzz_target!(
+            init: $crate::write(&$crate::fuzzing::$target),
+            |data: &[u8]| ($crate::fuzzing::$target.run)(data)
+        );
     };
 }
 
