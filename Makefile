@@ -145,7 +145,7 @@ ifneq ($(filter $(TARGET),$(FUZZERS)),$(TARGET))
 endif
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || { echo 'make fuzz: cargo-fuzz is missing: cargo install cargo-fuzz' >&2; exit 1; }
 	@# With `--release`, the profile of fuzz/Cargo.toml decides which crates have debug assertions.
-	RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run --release '$(TARGET)' -- -max_total_time='$(SECONDS)' -timeout=10 -rss_limit_mb=1024 \
+	RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run --release --codegen-units 16 '$(TARGET)' -- -max_total_time='$(SECONDS)' -timeout=10 -rss_limit_mb=1024 \
 	  -malloc_limit_mb=32 -max_len=8192 -print_final_stats=1
 
 # The folder of a module for `make panics` and `make alloc-failures` only: its functions panic, and allocations of Lua

@@ -1,8 +1,20 @@
 //! The seeds of the fuzzers: the first inputs, which the targets make themselves.
 
+pub use lio::fuzzing;
 use lio::fuzzing::Target;
 use std::fs;
 use std::path::Path;
+
+/// Defines the fuzzer of a target of `lio::fuzzing`.
+#[macro_export]
+macro_rules! target {
+    ($target:ident) => {
+        ::libfuzzer_sys::fuzz_target!(
+            init: $crate::write(&$crate::fuzzing::$target),
+            |data: &[u8]| ($crate::fuzzing::$target.run)(data)
+        );
+    };
+}
 
 /// Writes the seeds of a target to its corpus, which the fuzzer reads afterwards.
 pub fn write(target: &Target) {

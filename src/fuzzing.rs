@@ -7,8 +7,16 @@
 #[cfg(not(feature = "module"))]
 mod tasks;
 
+use crate::codec::compression::fuzz as compression;
+use crate::codec::fuzz_fields as fields;
+use crate::codec::http1::fuzz::{chunked_body, request_head};
+use crate::codec::json::fuzz as json;
+use crate::codec::multipart::fuzz as multipart;
+use crate::codec::pack::fuzz as pack;
 use crate::codec::websocket::fuzz as websocket;
 use crate::event::fuzz as event;
+use crate::http::client::fuzz as client;
+use crate::http::files::fuzz as files;
 use crate::http::server::fuzz as http_server;
 use crate::ltask::fuzz as ltask;
 use crate::tls::fuzz as tls;
@@ -50,3 +58,36 @@ pub const SELECTOR: Target = Target { name: "selector", run: event::readiness, s
 
 /// The mailbox and the tables of the scheduler.
 pub const MAILBOX: Target = Target { name: "mailbox", run: |data| _ = ltask::scheduler(data), seeds: ltask::seeds };
+
+/// Requests that arrive one after another, in any pieces.
+pub const REQUEST_HEAD: Target =
+    Target { name: "request_head", run: |data| _ = request_head::request_head(data), seeds: request_head::seeds };
+
+/// Chunked bodies, in any pieces.
+pub const CHUNKED_BODY: Target =
+    Target { name: "chunked_body", run: |data| _ = chunked_body::chunked_body(data), seeds: chunked_body::seeds };
+
+/// Responses to the requests of a client, in any pieces.
+pub const CLIENT_RESPONSE: Target =
+    Target { name: "client_response", run: |data| _ = client::client_response(data), seeds: client::seeds };
+
+/// Forms with files, in any pieces.
+pub const MULTIPART: Target =
+    Target { name: "multipart", run: |data| _ = multipart::multipart(data), seeds: multipart::seeds };
+
+/// Paths and queries of URLs, and the files that they name.
+pub const FILE_PATH: Target = Target { name: "file_path", run: |data| _ = files::file_path(data), seeds: files::seeds };
+
+/// Small fields of messages, and the PROXY protocol.
+pub const HEADER_FIELDS: Target =
+    Target { name: "header_fields", run: |data| _ = fields::header_fields(data), seeds: fields::seeds };
+
+/// JSON texts.
+pub const JSON: Target = Target { name: "json", run: |data| _ = json::json(data), seeds: json::seeds };
+
+/// Packed Lua values.
+pub const UNPACK: Target = Target { name: "unpack", run: |data| _ = pack::unpack(data), seeds: pack::seeds };
+
+/// Compressed bodies, in any pieces.
+pub const COMPRESSION: Target =
+    Target { name: "compression", run: |data| _ = compression::compression(data), seeds: compression::seeds };

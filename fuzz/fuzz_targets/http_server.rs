@@ -2,7 +2,4 @@
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use lio::fuzzing::HTTP_SERVER;
-
-fuzz_target!(init: lio_fuzz::write(&HTTP_SERVER), |data: &[u8]| (HTTP_SERVER.run)(data));
+lio_fuzz::target!(HTTP_SERVER);

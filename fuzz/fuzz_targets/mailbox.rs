@@ -2,7 +2,4 @@
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use lio::fuzzing::MAILBOX;
-
-fuzz_target!(init: lio_fuzz::write(&MAILBOX), |data: &[u8]| (MAILBOX.run)(data));
+lio_fuzz::target!(MAILBOX);

@@ -27,6 +27,7 @@
 //! | [`skynet_crypt`] | the functions of skynet's module `crypt` | |
 //! | [`suggestion`] | hints for words that a program or a user has mistyped | |
 //! | [`websocket`] | handshakes, frames and messages of WebSocket, with compression | 6455, 7692 |
+//! | `fuzz_fields` | the target of a fuzzer for the small fields | |
 //! | `fuzz_input` | the input of a fuzzer, divided into numbers and bytes | |
 //! | [`uri`] | percent-encoding, query strings, path normalisation | 3986 sections 2, 6.2.2 |
 
@@ -41,6 +42,8 @@ pub(crate) mod date;
 pub(crate) mod decoded_pairs;
 pub(crate) mod forwarded;
 pub(crate) mod frames;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz_fields;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz_input;
 pub(crate) mod html;

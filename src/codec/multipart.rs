@@ -6,6 +6,8 @@
 
 pub(crate) mod disposition;
 pub(crate) mod form;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 
 use super::http1::fields::{self, Field, Section};
 use super::http1::reject::Reject;
@@ -271,6 +273,10 @@ impl Multipart {
             self.state = State::Headers { searched: text.len() };
             return Ok(false);
         };
+        // Other readers split a form at each line that begins with the boundary.
+        if text.starts_with(&self.delimiter.needle()[2..]) || self.delimiter.find(&text[..end]).is_some() {
+            return Err(Reject::bad("a boundary within the headers of a part"));
+        }
         self.part.section.clear();
         self.part.section.extend_from_slice(&text[..end]);
         self.part.count = count;

@@ -200,5 +200,13 @@ fn decode_all(coding: Coding, decoder: &mut Box<dyn StreamDecoder>, mut data: &[
         }
     }
     // The decoders buffer decoded bytes until a flush.
-    decoder.flush()
+    decoder.flush()?;
+    // brotli's decoder returns one buffer of decoded bytes at most after its last input; an empty write returns the next.
+    let mut is_pending = coding == Coding::Brotli;
+    while is_pending {
+        let before = decoder.sink().out.len();
+        decoder.write(&[])?;
+        is_pending = decoder.sink().out.len() > before;
+    }
+    Ok(())
 }

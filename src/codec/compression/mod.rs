@@ -4,9 +4,12 @@
 //! |---|---|
 //! | [`encode`] | encoders |
 //! | [`decode`] | decoders, with a limit on the output of each piece |
+//! | `fuzz` | the target of a fuzzer |
 
 pub(crate) mod decode;
 pub(crate) mod encode;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 #[cfg(test)]
 mod tests;
 

@@ -48,6 +48,22 @@ fn every_truncated_body_is_refused() {
     }
 }
 
+/// Regression, found by a fuzzer: brotli's decoder kept the bytes beyond its buffer of 16 KiB until the next piece, so the
+/// reader of a stream waited for data that had arrived.
+#[test]
+fn flushed_data_is_decoded_before_more_arrives() {
+    let data = b"0123456789".repeat(10_000);
+    for coding in ALL {
+        for level in [1, 5] {
+            let (mut encoder, mut decoder) = (Encoder::new(coding, level), Decoder::new(coding, data.len()));
+            encoder.write(&data).unwrap();
+            encoder.flush().unwrap();
+            decoder.write(encoder.output()).unwrap();
+            assert_eq!(decoder.output().len(), data.len(), "{coding:?}, level {level}");
+        }
+    }
+}
+
 /// Regression: each member's header was copied together with all bytes after it, which took half a minute for this
 /// body.
 #[test]

@@ -159,7 +159,7 @@ impl Parser {
     }
 
     /// The fields of the head that was parsed last.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn fields(&self) -> &[fields::Field] {
         &self.fields[..self.head.field_count]
     }

@@ -15,6 +15,7 @@
 //! | [`mod@write`] | response heads and chunks, encoding | 9112 sections 4, 6, 7.1 |
 //! | [`status`] | reason phrases | 9110 section 15 |
 //! | [`reject`] | refusals of messages | |
+//! | `fuzz` | targets of fuzzers | |
 
 pub(crate) mod body;
 pub(crate) mod chunked;
@@ -27,5 +28,7 @@ pub(crate) mod status;
 pub(crate) mod stored_section;
 pub(crate) mod write;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! JSON (RFC 8259): writing strings and numbers, and parsing texts into nodes.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod read;
 mod write;
 

@@ -9,8 +9,11 @@
 //! | [`mod@write`] | values to bytes; a reference for a table that occurs again |
 //! | [`read`] | bytes to values |
 //! | `table_offsets` | the tables that were written |
+//! | `fuzz` | the target of a fuzzer |
 
 mod format;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod read;
 mod table_offsets;
 #[cfg(test)]

@@ -207,6 +207,18 @@ fn malformed_part_headers_are_400() {
     }
 }
 
+/// Regression, found by a fuzzer: a line of headers that began with the boundary and had a colon was taken for a header,
+/// while readers that split a form at its boundaries begin another part there.
+#[test]
+fn a_boundary_within_part_headers_is_400() {
+    let name = "Content-Disposition: form-data; name=x\r\n";
+    for headers in [format!("{name}--B: y\r\n"), format!("--B: y\r\n{name}"), format!("{name}--B--: y\r\n")] {
+        assert_eq!(refuse(format!("--B\r\n{headers}\r\ndata\r\n--B--")), 400, "{headers}");
+    }
+    let parts = parse(format!("--B\r\n{name}A: --B\r\n\r\ndata\r\n--B--")).expect("no line begins with a boundary");
+    assert_eq!(text(&parts), [("x".into(), None, "data".into())]);
+}
+
 #[test]
 fn exceeded_limits_are_413() {
     let two = Limits { parts: 1, ..LIMITS };

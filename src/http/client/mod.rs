@@ -4,6 +4,8 @@
 //! No call waits: each call processes only what has arrived. Invariant: the next head is parsed only after the previous
 //! body is complete, and no request may follow an ambiguous response.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 #[cfg(test)]
 mod tests;
 

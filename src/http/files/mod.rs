@@ -7,6 +7,7 @@
 //! | `validators` | entity tag and date; conditions and ranges of a request |
 //! | `compressed_copies` | compressed copies beside a file, `.br` and `.gz` |
 //! | `cache` | the content of small files |
+//! | `fuzz` | the target of a fuzzer |
 //!
 //! These functions block only on the disk. They use no connection and read no clock.
 
@@ -14,6 +15,8 @@
 
 mod cache;
 mod compressed_copies;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod site;
 #[cfg(test)]
 mod tests;

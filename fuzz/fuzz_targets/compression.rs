@@ -1,0 +1,5 @@
+//! See `lio::fuzzing::COMPRESSION`.
+
+#![no_main]
+
+lio_fuzz::target!(COMPRESSION);

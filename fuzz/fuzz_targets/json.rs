@@ -1,0 +1,5 @@
+//! See `lio::fuzzing::JSON`.
+
+#![no_main]
+
+lio_fuzz::target!(JSON);

@@ -1,0 +1,5 @@
+//! See `lio::fuzzing::MULTIPART`.
+
+#![no_main]
+
+lio_fuzz::target!(MULTIPART);

@@ -1,0 +1,5 @@
+//! See `lio::fuzzing::UNPACK`.
+
+#![no_main]
+
+lio_fuzz::target!(UNPACK);
