@@ -12,6 +12,7 @@ local kept
 app:get("/burst", function()
   local t = {}
   for i = 1, 200000 do t[i] = { tostring(i) } end
+  assert(#t == 200000)
   return tostring(collectgarbage "count")
 end)
 app:get("/keep", function()

@@ -435,12 +435,14 @@ impl World {
     }
 }
 
+/// A timer of the model: the id, the due time and the order of the setting, and whether the timer fires only once.
+type Timer = (u64, Option<(u64, u64)>, bool);
+
 /// Runs operations on timers, and compares the result with a list.
 pub(crate) fn timers(data: &[u8]) -> usize {
     let mut input = Input(data);
     let mut queue = Queue::default();
-    // The id, the due time and the order of the setting, and whether the timer fires only once.
-    let mut model: Vec<(u64, Option<(u64, u64)>, bool)> = Vec::new();
+    let mut model: Vec<Timer> = Vec::new();
     let (mut order, mut fired, mut freed) = (0, 0, Vec::new());
     while !input.0.is_empty() {
         let (operation, number) = (input.byte(), usize::from(input.byte()));

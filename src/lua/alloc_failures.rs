@@ -1,5 +1,5 @@
-//! A switch for tests, only in builds with the feature `alloc_failures`: the nth allocation of one VM fails. Lua code sets the switch with `lio.alloc_failures`. A VM that the core did not create gets a
-//! wrapper around its allocator.
+//! A switch for tests, only in builds with the feature `alloc_failures`: the nth allocation of one VM fails. Lua code sets
+//! the switch with `lio.alloc_failures`. A VM that the core did not create gets a wrapper around its allocator.
 //!
 //! Lua asks again after a collection when an allocation has failed, so the repeated request fails too. The feature also
 //! counts the blocks that Rust code owns, so that tests detect leaks. Allocations by Rust code never fail.

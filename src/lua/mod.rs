@@ -43,6 +43,7 @@
 //! | `library` | the built-in modules, and entry points |
 //! | `vm` | VMs that the core creates: their data, main function, and the error that ends them |
 //! | `vm_access` | the parts of its VM that a step can access |
+//! | `alloc_failures` | allocations that fail, for tests |
 //! | `collector` | garbage collection: the collector's mode, and when it starts |
 //! | `vm_context` | the Rust data of a VM that the core creates, and how to find it |
 //! | `chunk` | chunks of Lua code |

@@ -3,6 +3,7 @@
 # earlier runs have found. Prints, for each fuzzer, the inputs tried, the seconds and the coverage: the number of places
 # in the code that were reached. A failing input is kept in fuzz/artifacts.
 #   bash tests/long/fuzz.sh [WORD...]          only fuzzers whose names contain one of the words
+#   bash tests/long/fuzz.sh --build            only builds the fuzzers
 #   LIO_FUZZ_SECONDS=20 bash tests/long/fuzz.sh       20 seconds for each fuzzer
 # By default, all runs together end within the time limit of `make test-long`. Needs cargo-fuzz and a C++ compiler.
 set -uo pipefail
@@ -23,6 +24,7 @@ if ! RUSTC_BOOTSTRAP=1 cargo fuzz build --release --codegen-units 16 >"$scratch/
   exit 1
 fi
 echo "built in $SECONDS s"
+[ "${1:-}" != --build ] || exit 0
 
 names=()
 for file in fuzz/fuzz_targets/*.rs; do

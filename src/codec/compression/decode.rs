@@ -205,7 +205,7 @@ fn decode_all(coding: Coding, decoder: &mut Box<dyn StreamDecoder>, mut data: &[
     let mut is_pending = coding == Coding::Brotli;
     while is_pending {
         let before = decoder.sink().out.len();
-        decoder.write(&[])?;
+        let _: usize = decoder.write(&[])?;
         is_pending = decoder.sink().out.len() > before;
     }
     Ok(())

@@ -48,7 +48,7 @@ fn lines(head: &[u8]) -> Result<(&[u8], Vec<(Vec<u8>, &[u8])>), &'static str> {
         rest = &rest[at + 2..];
     }
     found.push(rest);
-    if head.iter().any(|b| *b == 0) || found.iter().any(|line| line.contains(&b'\r') || line.contains(&b'\n')) {
+    if head.contains(&0) || found.iter().any(|line| line.contains(&b'\r') || line.contains(&b'\n')) {
         return Err("a bare CR or LF, or a NUL");
     }
     let mut fields = Vec::new();
