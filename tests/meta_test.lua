@@ -23,7 +23,7 @@ for name in ([[ lio.serve lio.test lio.check lio.new lio.repl lio.cert lio.comma
   lio.stream lio.http lio.shared_writer lio.resolver lio.run_time lio.memory lio.task.core lio.task_list lio.service
   ltask.core
   lio.template.core lio.websocket.core
-  lio.defer lio.watch_hooks lio.supervisor lio.misuse lio.options lio.debug lio.panics bee.object
+  lio.defer lio.watch_hooks lio.supervisor lio.misuse lio.options lio.debug lio.panics lio.alloc_failures bee.object
   ltask.callbacks ltask.concurrent ltask.coroutines ltask.errors ltask.exclusive_loop ltask.log ltask.log_output
   ltask.main ltask.main_thread ltask.quit_handler ltask.require ltask.root_client ltask.sessions
   skynet.argument skynet.boot skynet.callbacks skynet.clock skynet.config skynet.console skynet.crypt.core
