@@ -100,23 +100,13 @@ pub(super) fn request(bytes: &[u8]) -> Result<Option<Request>, &'static str> {
         ([], []) => Framing::None,
         ([], [coding]) if coding.eq_ignore_ascii_case(b"chunked") && version == 11 => Framing::Chunked,
         ([], _) => return Err("a coding other than chunked"),
-        (_, []) => Framing::Length(length(&lengths.join(&b','))?),
+        ([length], []) => Framing::Length(decimal(length).ok_or("not one length")?),
+        (_, []) => return Err("several lengths"),
         _ => return Err("both Content-Length and Transfer-Encoding"),
     };
     let expects = version == 11 && values(&fields, "expect").iter().any(|e| e.eq_ignore_ascii_case(b"100-continue"));
     let closes = has_option(&fields, "close") || version == 10 && !has_option(&fields, "keep-alive");
     Ok(Some(Request { method: method.to_vec(), version, length: end + 4, framing, expects, closes }))
-}
-
-/// Reads a list of equal lengths.
-fn length(list: &[u8]) -> Result<usize, &'static str> {
-    let mut found: Vec<&[u8]> = list.split(|b| *b == b',').map(|one| one.trim_ascii()).collect();
-    found.dedup();
-    let numbers: Vec<Option<usize>> = found.iter().map(|one| decimal(one)).collect();
-    match numbers[..] {
-        [Some(first), ..] if numbers.iter().all(|one| *one == Some(first)) => Ok(first),
-        _ => Err("not one length"),
-    }
 }
 
 fn decimal(text: &[u8]) -> Option<usize> {
