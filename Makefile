@@ -145,9 +145,8 @@ ifneq ($(filter $(TARGET),$(FUZZERS)),$(TARGET))
 endif
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || { echo 'make fuzz: cargo-fuzz is missing: cargo install cargo-fuzz' >&2; exit 1; }
 	@# With `--release`, the profile of fuzz/Cargo.toml decides which crates have debug assertions.
-	RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run --release --codegen-units 16 '$(TARGET)' -- -max_total_time='$(SECONDS)' -timeout=10 -rss_limit_mb=1024 \
-	  -malloc_limit_mb=32 -max_len=8192 -print_final_stats=1
-
+	RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run --release --codegen-units 16 '$(TARGET)' -- -max_total_time='$(SECONDS)' \
+	  -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=32 -max_len=8192 -print_final_stats=1
 # The folder of a module for `make panics` and `make alloc-failures` only: its functions panic, and allocations of Lua
 # memory fail, when a suite requests it.
 FAULTS := $(TARGET)/faults$(if $(filter 5.5,$(LUA_VERSION)),55)
@@ -171,10 +170,9 @@ alloc-failures: faults ## each allocation of Lua memory in each function that Lu
 # The steps run in this order even with `make -j`, because they share the processors and the target folders.
 test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
 	@$(MAKE) --no-print-directory lint
-	@# With link-time optimization, the unit tests take longer to build than the executable. They run in the profile of
-	@# `make checked`, which runs them again, together with the tests of the benchmarks' programs.
-	$(CARGO) test --profile checked --lib --test layers $(VENDORED)
-	$(CARGO) test --release --test vm $(VENDORED)
+	@# With link-time optimization, the Rust tests take longer to build than the executable. They run in the profile of
+	@# `make checked`; `make test-long` also runs the tests of VMs in the profile of a release.
+	$(CARGO) test --profile checked $(VENDORED)
 	@# The last step of a build uses only one thread, so the models run at the same time.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target loom build module
 	@$(MAKE) --no-print-directory panics
@@ -185,6 +183,7 @@ loom: ## the models of the mailbox, the workers and the sleep protocol, about tw
 
 test-long: tools build module ## the soak tests of tests/long, each with a time limit
 	$(CARGO) build --release --examples $(VENDORED)
+	$(CARGO) test --release --test vm $(VENDORED)
 	@LIO_BIN='$(BIN)' STOCK='$(STOCK)' MODULES='$(MODULES)' LUA54='$(LUA54)' bash tests/run.sh --long '$(ONLY)'
 
 bench: build module ## runs all benchmarks, or SUITES='http net'; bench/README.md lists the required tools

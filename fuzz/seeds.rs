@@ -18,6 +18,9 @@ macro_rules! target {
 
 /// Writes the seeds of a target to its corpus, which the fuzzer reads afterwards.
 pub fn write(target: &Target) {
+    // The executable ignores SIGPIPE, too: writing to a closed pipe is an error, and does not end the process.
+    // SAFETY: no other thread runs yet, and ignoring a signal needs no handler.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
     fs::create_dir_all(&folder).expect("a writable folder");
     for (number, seed) in (target.seeds)().iter().enumerate() {

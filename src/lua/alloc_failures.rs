@@ -4,8 +4,7 @@
 //! Lua asks again after a collection when an allocation has failed, so the repeated request fails too. The feature also
 //! counts the blocks that Rust code owns, so that tests detect leaks. Allocations by Rust code never fail.
 
-use super::call::Call;
-use super::vm_context::context_of;
+use super::state::State;
 use mlua::ffi;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::c_void;
@@ -30,10 +29,10 @@ struct Wrapped {
     context: *mut c_void,
 }
 
-/// Sets the switch for the VM of `call`: from now on, allocation number `first` fails (0: none). If `fails_on` is true,
-/// all later allocations fail as well.
-pub(crate) fn set(call: &mut Call<'_>, first: u64, fails_on: bool) {
-    let context = context(call);
+/// Sets the switch for the VM of `state`: from now on, allocation number `first` fails (0: none). If `fails_on` is true,
+/// all later allocations fail as well. `is_own`: whether the core has created the VM.
+pub(super) fn set(state: &State, is_own: bool, first: u64, fails_on: bool) {
+    let context = context(state, is_own);
     FIRST.store(first, Relaxed);
     FAILS_ON.store(fails_on, Relaxed);
     REQUESTS.store(0, Relaxed);
@@ -82,15 +81,14 @@ pub(super) fn refuses(context: *mut c_void, block: *mut c_void, old: usize, new:
 }
 
 /// Returns the context of the VM's allocator, which calls [`refuses`] from now on.
-fn context(call: &mut Call<'_>) -> usize {
-    let is_ours = context_of(call).is_some();
-    let state = call.raw.state;
+fn context(state: &State, is_own: bool) -> usize {
+    let state = state.state;
     let mut context = ptr::null_mut();
     // SAFETY: the state is that of the running call. The wrapper passes each request to the VM's own allocator, with
     // the context that it replaces, and is never freed.
     unsafe {
         let allocator = ffi::lua_getallocf(state, &mut context);
-        if !is_ours && !ptr::fn_addr_eq(allocator, allocate_wrapped as ffi::lua_Alloc) {
+        if !is_own && !ptr::fn_addr_eq(allocator, allocate_wrapped as ffi::lua_Alloc) {
             context = ptr::from_mut(Box::leak(Box::new(Wrapped { allocator, context }))).cast();
             ffi::lua_setallocf(state, allocate_wrapped, context);
         }

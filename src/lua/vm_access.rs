@@ -37,4 +37,11 @@ impl Call<'_> {
         }
         result
     }
+    /// From now on, allocation number `first` of this VM fails (0: none). If `fails_on` is true, all later allocations
+    /// fail as well.
+    #[cfg(feature = "alloc_failures")]
+    pub(crate) fn set_alloc_failures(&mut self, first: u64, fails_on: bool) {
+        let is_own = context_of(self).is_some();
+        super::alloc_failures::set(self, is_own, first, fails_on);
+    }
 }

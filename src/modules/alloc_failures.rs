@@ -3,10 +3,11 @@
 
 use crate::lua::library::Library;
 use crate::lua::{Call, Fault, Function, Many, Module, Next, Outcome, alloc_failures, then};
-use std::cell::Cell;
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-thread_local!(static RETURNED: Cell<bool> = const { Cell::new(false) });
+/// Whether the function of the last `call` has returned.
+static RETURNED: AtomicBool = AtomicBool::new(false);
 
 /// `call(n, fails_on, f, …)`: calls `f(…)` in protected mode. The `n`-th allocation during the call fails (0: none). If
 /// `fails_on` is true, all later allocations fail as well. Returns the results of `f`, or the error.
@@ -14,13 +15,13 @@ fn call(call: &mut Call<'_>) -> Result<Next, Fault> {
     let first = call.integer_in(1, 0..=i64::MAX, "allocation")?;
     call.any(3)?;
     let (fails_on, arguments) = (call.is_true(2), call.count() - 3);
-    alloc_failures::set(call, first as u64, fails_on);
+    call.set_alloc_failures(first as u64, fails_on);
     Ok(Next::protected(arguments, -1, 0, then(called), 0))
 }
 
 fn called(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     alloc_failures::reset();
-    RETURNED.set(outcome.ok);
+    RETURNED.store(outcome.ok, Ordering::Relaxed);
     Ok(Next::rest(outcome.first))
 }
 
@@ -28,7 +29,7 @@ fn called(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
 /// of them have failed.
 fn report(_: &mut Call<'_>) -> Result<(bool, i64, i64), Fault> {
     let (requests, failures) = alloc_failures::reset();
-    Ok((RETURNED.get(), requests as i64, failures as i64))
+    Ok((RETURNED.load(Ordering::Relaxed), requests as i64, failures as i64))
 }
 
 /// `live()`: returns the number of blocks that Rust code owns, and their size in bytes.
