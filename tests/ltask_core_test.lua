@@ -54,6 +54,8 @@ kit.test("sessions are 64-bit integers; an id that is out of range is not trunca
     else
       say("refused", true)
     end
+    -- The message comes back in both cases.
+    ltask.remove(p, n)
     say("mailbox", select("#", ltask.recv_message()))
   ]],
   out = { "true", "true", "true", "true", "true", "true", "true", "refused\ttrue", "mailbox\t0" },
@@ -185,10 +187,10 @@ kit.test("send_message_direct posts at once, without a yield", {
     say((ltask.send_message_direct(id, 6, 1, p, n)))
     say(select(2, raw.next()))
     p, n = ltask.pack "nobody"
-    local kind = ltask.send_message_direct(4711, 7, 1, p, n)
-    say(kind)
+    local kind, back, size = ltask.send_message_direct(4711, 7, 1, p, n)
+    say(kind, ltask.unpack_remove(back, size))
   ]],
-  out = { "1", "1\t5\t1\tdirect", "1", "6\t2\tfar", "2" },
+  out = { "1", "1\t5\t1\tdirect", "1", "6\t2\tfar", "2\tnobody" },
 })
 
 kit.test("self, label and worker_id return the service and its worker", {
