@@ -529,7 +529,9 @@ fn selector_seeds() -> Vec<Vec<u8>> {
         }
         // Requests for one delivery: of each bit, then of all.
         let arm = |bits: u8| [&[5, bits][..], &[6, 0], &WAIT, &[8, 0], &WAIT].concat();
-        let steps = [arm(1), arm(2), arm(4), arm(7), vec![5, 7, 11, 1, 13, 0, 5, 4, 13, 0]].concat();
+        // Data that comes while only the end is requested, and is then requested.
+        let late = vec![5, 4, 6, 0, 13, 0, 5, 1, 13, 0, 8, 0];
+        let steps = [arm(1), arm(2), arm(4), late, arm(7), vec![5, 7, 11, 1, 13, 0, 5, 4, 13, 0]].concat();
         seeds.push([&[0, 0, kind, 1, 1 | 64, 0][..], &steps].concat());
     }
     // Many ready descriptors, of which a wait takes one; then a removal between two waits.

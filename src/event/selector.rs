@@ -435,6 +435,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_event_that_came_before_its_request_is_reported_even_if_the_end_was_requested() {
+        for is_own in [true, false] {
+            let (near, mut far) = UnixStream::pair().unwrap();
+            let number = near.as_raw_fd();
+            let selector = Selector::new(16).unwrap();
+            let source = Source::new(Fd::Own(OwnedFd::from(near).into()), Kind::Other);
+            let registration = match is_own {
+                true => source.join(&selector, CLOSED, Mode::Once).unwrap(),
+                false => selector.add(number, CLOSED, Mode::Once).unwrap(),
+            };
+            for _ in 0..2 {
+                far.write_all(b"x").unwrap();
+                selector.wait(Some(Duration::ZERO), || false).unwrap();
+                assert!(selector.next().is_none());
+            }
+            selector.arm(&registration, READ).unwrap();
+            assert_eq!(delivered(&selector), [number], "own: {is_own}");
+            far.shutdown(std::net::Shutdown::Write).unwrap();
+            assert_eq!(delivered(&selector), [number], "own: {is_own}");
+        }
+    }
+
     fn errno<T>(result: io::Result<T>) -> Option<Errno> {
         result.err().and_then(|error| Errno::from_io_error(&error))
     }

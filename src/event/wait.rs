@@ -117,15 +117,19 @@ impl Selector {
         }
         // The event was not requested. A socket owned by lio records it; a foreign descriptor will be checked again. If
         // the kernel would keep reporting an unrequested event, the request is changed.
-        let wanted = match registration.kind {
+        let needed = registration.needed_interest();
+        let (wanted, known) = match registration.kind {
             Kind::Tcp => return,
-            Kind::Other => registration.needed_interest() | READ,
+            Kind::Other => (needed | READ, registration.system_interest.get()),
             Kind::Foreign => {
-                registration.ready.set(0);
-                registration.needed_interest()
+                let reported = registration.ready.replace(0);
+                let known = registration.system_interest.get() | reported & needed;
+                // As after a delivery, the descriptor is re-armed at the next request of an event that was reported.
+                registration.system_interest.set(known & !reported);
+                (needed, known)
             }
         };
-        if wanted != registration.system_interest.get()
+        if wanted != known
             && let Err(error) = self.set_system_interest(registration, wanted)
         {
             self.remove_if_closed(registration, &error);
