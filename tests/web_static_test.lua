@@ -256,6 +256,29 @@ t.test("in a listing, question marks replace characters that change the directio
     "a?b\u{200D}b?b?b\u{2010}b\u{2029}b?b?b\u{202F}b\u{2065}b?b?b\u{206A}b\u{627}")
 end)
 
+t.test("while a long listing is written, other tasks run", function()
+  local long = base .. "/long"
+  sh "mkdir long && cd long && seq -f 'file-%05g' 2001 | xargs touch"
+  local app, turns, response = web.new(), 0, nil
+  local listed
+  app:use(function(_, _, continue)
+    local counting = true
+    loop.fork(function()
+      while counting do
+        turns = turns + 1
+        loop.sleep(0)
+      end
+    end)
+    continue()
+    counting, listed = false, turns
+  end)
+  app:static("/", long, { list = true })
+  http.with(app, function(open) response = open():ask "GET / HTTP/1.1\r\nHost: test\r\n\r\n" end)
+  t.eq(select(2, response.body:gsub("file%-%d+</bdi>", "")), 2001)
+  -- The other task begins with the first of the four pauses.
+  t.eq(listed, 4)
+end)
+
 t.test("the path of a listing is escaped in its title", function()
   sh [[mkdir -p 'site/<script>x']]
   local r = ask("/%3Cscript%3Ex/", nil, "GET", { list = true })

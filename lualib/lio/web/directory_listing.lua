@@ -2,6 +2,10 @@
 
 local html = require "lio.web.html"
 local http = require "lio.http"
+local loop = require "lio.loop"
+
+-- After this number of entries, other tasks get their turn.
+local SLICE <const> = 500
 
 local STYLE <const> = [[
 :root{color-scheme:light dark;--line:#8883;--dim:#5f6368;--link:#0a58ca}
@@ -56,10 +60,11 @@ end
 
 -- `directory_listing(shown, path, entries, more, hidden)` returns the HTML page. `shown`: the decoded path of the
 -- request; `path`: the part of that path below the root, `""` for the root; `entries`, `more`: the results of
--- `folder:list`; `hidden`: whether names that begin with a dot are shown.
+-- `folder:list`; `hidden`: whether names that begin with a dot are shown. Waits if there are many entries.
 return function(shown, path, entries, more, hidden)
   local rows, files, folders = {}, 0, 0
-  for _, entry in ipairs(entries) do
+  for i, entry in ipairs(entries) do
+    if i % SLICE == 0 then loop.sleep(0) end
     if hidden or entry.name:sub(1, 1) ~= "." then
       rows[#rows + 1] = row(entry)
       if entry.kind == "directory" then folders = folders + 1 else files = files + 1 end
