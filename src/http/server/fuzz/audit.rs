@@ -67,15 +67,11 @@ impl World {
         let may_end = client.is_cut || client.wire.is_unwatched();
         for (index, exchange) in client.exchanges.iter().enumerate() {
             let is_last = index + 1 == client.exchanges.len();
-            if rest.starts_with(b"HTTP/1.1 100 ") {
-                assert!(exchange.may_continue, "an interim response that no handler has caused");
-                let interim = naive::answer(rest, false, exchange.version, true).expect("a valid interim response");
-                let Some(length) = interim.and_then(|interim| interim.length) else {
-                    assert!(may_end, "a part of an interim response");
-                    return;
-                };
-                rest = &rest[length..];
-            }
+            let Some(after) = Self::skip_interim(rest, exchange.may_continue, exchange.version) else {
+                assert!(may_end, "a part of an interim response");
+                return;
+            };
+            rest = after;
             let answer = naive::answer(rest, exchange.is_head, exchange.version, true).expect("a valid response");
             let Some(status) = exchange.status else {
                 assert!(rest.is_empty(), "a response that no handler has sent");
@@ -104,11 +100,29 @@ impl World {
                 return;
             }
         }
+        // A handler has read the body of a request, and has then taken over the connection.
+        if client.is_detached && client.may_continue {
+            let Some(after) = Self::skip_interim(rest, true, 11) else {
+                assert!(may_end, "a part of an interim response");
+                return;
+            };
+            rest = after;
+        }
         if rest.is_empty() {
             return;
         }
         self.reached.refusals += 1;
         Self::check_refusal(client, rest);
+    }
+
+    /// Returns the bytes after an interim response, if there is one; `None` if only a part of it was received.
+    fn skip_interim(rest: &[u8], may_continue: bool, version: u8) -> Option<&[u8]> {
+        if !rest.starts_with(b"HTTP/1.1 100 ") {
+            return Some(rest);
+        }
+        assert!(may_continue, "an interim response that no handler has caused");
+        let interim = naive::answer(rest, false, version, true).expect("a valid interim response")?;
+        Some(&rest[interim.length?..])
     }
 
     /// Checks the bytes that no handler has sent: the server has refused a request.
@@ -121,7 +135,8 @@ impl World {
             assert!(is_whole || client.is_cut, "a part of a refusal");
             return;
         };
-        assert!(matches!(answer.status, 400 | 408 | 414 | 417 | 431 | 501 | 505), "the status of a refusal");
+        let is_refusal = matches!(answer.status, 400 | 408 | 414 | 417 | 431 | 501 | 505);
+        assert!(is_refusal, "the status of a refusal: {}", answer.status);
         assert!(answer.closes, "a refusal is the last response");
         assert!(!client.is_valid || matches!(answer.status, 408 | 414 | 431), "a valid request is not refused");
     }

@@ -463,7 +463,7 @@ impl World {
         client.is_detached = true;
         // The new owner sends the queued bytes first.
         drop(detached.transport);
-        client.exchanges.pop();
+        client.may_continue = client.exchanges.pop().is_some_and(|exchange| exchange.may_continue);
         client.wire.append(&detached.output);
         self.reached.detached += 1;
         Next::Gone

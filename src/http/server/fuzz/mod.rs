@@ -128,4 +128,10 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_handler_may_take_over_a_connection_after_it_has_read_the_body() {
+        let reached = machine(b"\x00\x01\x05\x01\x09\x04\x00\x05\x04\x00\x05abc(ef:\x00abc(ef:\x00GT\x01\x09\xc8");
+        assert_eq!((reached.detached, reached.refusals), (1, 0));
+    }
 }

@@ -26,6 +26,8 @@ pub(super) struct Client {
     pub(super) is_cut: bool,
     /// Whether the connection was detached from the server.
     pub(super) is_detached: bool,
+    /// Whether the server may have sent `100 Continue` for the request that detached the connection.
+    pub(super) may_continue: bool,
 }
 
 /// A request and its response.
@@ -108,6 +110,7 @@ impl World {
             is_valid: true,
             is_cut: false,
             is_detached: false,
+            may_continue: false,
         });
         self.allowed += 8;
         let client = self.clients.len() - 1;
