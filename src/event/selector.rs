@@ -281,7 +281,7 @@ impl Selector {
     fn modified(&self, registration: &Rc<Registration>, before: Mode) -> io::Result<()> {
         let needed = registration.needed_interest();
         if needed & !registration.system_interest.get() != 0 {
-            return self.set_system_interest(registration, registration.system_interest.get() | needed);
+            return self.request_again(registration, registration.system_interest.get() | needed);
         }
         // After a delivery in these modes, a registration does not remember the readiness.
         let forgets = |mode| matches!(mode, Mode::EpollEdge | Mode::EpollOnce);
@@ -293,7 +293,17 @@ impl Selector {
         if needed | reported != 0 {
             // The system reports current conditions again, and reports an error at once if the number no longer refers
             // to the descriptor that was added.
-            return self.set_system_interest(registration, needed | reported);
+            return self.request_again(registration, needed | reported);
+        }
+        Ok(())
+    }
+
+    /// Requests `bits` from the system, which reports current conditions again. Nothing else says that a remembered
+    /// condition of a foreign descriptor has ended, so it is forgotten.
+    fn request_again(&self, registration: &Registration, bits: u8) -> io::Result<()> {
+        self.set_system_interest(registration, bits)?;
+        if !registration.is_own() {
+            registration.ready.set(0);
         }
         Ok(())
     }
@@ -317,7 +327,7 @@ mod tests {
     use super::*;
     use crate::event::adopt::{self, Fd};
     use crate::event::{CLOSED, Inbox, Source};
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
@@ -456,6 +466,36 @@ mod tests {
             far.shutdown(std::net::Shutdown::Write).unwrap();
             assert_eq!(delivered(&selector), [number], "own: {is_own}");
         }
+    }
+
+    #[test]
+    fn an_ended_condition_is_not_reported_after_a_change_of_the_request() {
+        let selector = Selector::new(16).unwrap();
+        let pairs = [UnixStream::pair().unwrap(), UnixStream::pair().unwrap()];
+        let registrations: Vec<_> = pairs
+            .iter()
+            .map(|(near, far)| {
+                let mut far = far;
+                far.write_all(b"x").unwrap();
+                selector.add(near.as_raw_fd(), READ | WRITE, Mode::Level).unwrap()
+            })
+            .collect();
+        // One of both events is delivered. The other one is remembered.
+        selector.wait(Some(Duration::ZERO), || false).unwrap();
+        let (first, _) = selector.next().unwrap();
+        selector.end_batch();
+        let other = usize::from(Rc::ptr_eq(&first, &registrations[0]));
+        let mut near = &pairs[other].0;
+        near.read_exact(&mut [0]).unwrap();
+        selector.modify(&registrations[other], 0, Mode::EpollEdge).unwrap();
+        selector.wait(Some(Duration::ZERO), || false).unwrap();
+        while selector.next().is_some() {}
+        selector.modify(&registrations[other], READ | WRITE, Mode::Level).unwrap();
+        selector.wait(Some(Duration::ZERO), || false).unwrap();
+        let reported: Vec<_> = std::iter::from_fn(|| selector.next()).collect();
+        let bits = |number: RawFd| reported.iter().find(|(one, _)| one.number == number).map(|(_, bits)| *bits);
+        assert_eq!(bits(near.as_raw_fd()), Some(WRITE));
+        assert_eq!(bits(first.number), Some(READ | WRITE));
     }
 
     fn errno<T>(result: io::Result<T>) -> Option<Errno> {
