@@ -135,18 +135,28 @@ sanitize-module: sanitized-bin ## every Lua suite in a stock interpreter and in 
 	  bash tests/run.sh '$(ONLY)'; status=$$?; $(CHECK_REPORTS); exit $$status
 
 # The number of seconds for which `make fuzz` runs. Its argument TARGET, the name of a fuzzer, replaces the variable TARGET
-# above, which this rule does not use.
+# above, which these rules do not use.
 SECONDS ?= 60
 FUZZERS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+FUZZ_BIN := fuzz/target/$(HOST)/release
+# The flags of cargo-fuzz, which is not required. libFuzzer reads counters of the executed code, and compared values.
+FUZZ_FLAGS := --cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module $(addprefix -Cllvm-args=-, \
+  sanitizer-coverage-level=4 sanitizer-coverage-inline-8bit-counters sanitizer-coverage-pc-table \
+  sanitizer-coverage-trace-compares simplifycfg-branch-fold-threshold=0)
+BUILD_FUZZERS := RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(FUZZ_FLAGS)' $(CARGO) build --release --manifest-path fuzz/Cargo.toml \
+  --target '$(HOST)' --target-dir fuzz/target
 
-fuzz: ## random input for a fuzzer of fuzz/: make fuzz TARGET=websocket_frames SECONDS=60
+.PHONY: fuzzers
+fuzzers: tools
+	$(BUILD_FUZZERS) --bins
+
+fuzz: tools ## random input for a fuzzer of fuzz/: make fuzz TARGET=websocket_frames SECONDS=60
 ifneq ($(filter $(TARGET),$(FUZZERS)),$(TARGET))
 	@echo 'make fuzz: TARGET is the name of a fuzzer: $(FUZZERS)' >&2; exit 1
 endif
-	@$(CARGO) fuzz --version >/dev/null 2>&1 || { echo 'make fuzz: cargo-fuzz is missing: cargo install cargo-fuzz' >&2; exit 1; }
-	@# With `--release`, the profile of fuzz/Cargo.toml decides which crates have debug assertions.
-	RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run --release --codegen-units 16 '$(TARGET)' -- -max_total_time='$(SECONDS)' \
-	  -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=32 -max_len=8192 -print_final_stats=1
+	$(BUILD_FUZZERS) --bin '$(TARGET)'
+	@bash fuzz/run.sh '$(TARGET)' '$(SECONDS)' -print_final_stats=1
+
 # The folder of a module for `make panics` and `make alloc-failures` only: its functions panic, and allocations of Lua
 # memory fail, when a suite requests it.
 FAULTS := $(TARGET)/faults$(if $(filter 5.5,$(LUA_VERSION)),55)

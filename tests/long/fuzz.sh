@@ -1,24 +1,17 @@
 #!/usr/bin/env bash
 # Builds all fuzzers of fuzz/ and runs each for the same time, two at a time (LIO_TEST_JOBS), from the seeds and from what
-# earlier runs have found. Prints, for each fuzzer, the inputs tried, the seconds and the coverage: the number of places
-# in the code that were reached. A failing input is kept in fuzz/artifacts.
+# earlier runs have found. Prints, for each fuzzer, the inputs tried, the seconds, the CPU time, and the coverage: the
+# number of places in the code that were reached. A failing input is kept in fuzz/artifacts.
 #   bash tests/long/fuzz.sh [WORD...]          only fuzzers whose names contain one of the words
 #   bash tests/long/fuzz.sh --build            only builds the fuzzers
 #   LIO_FUZZ_SECONDS=20 bash tests/long/fuzz.sh       20 seconds for each fuzzer
-# By default, all runs together end within the time limit of `make test-long`. Needs cargo-fuzz and a C++ compiler.
+# By default, all runs together end within the time limit of `make test-long`. Needs a C++ compiler.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
-if ! cargo fuzz --version >/dev/null 2>&1; then
-  echo "fuzz.sh: cargo-fuzz is missing: cargo install cargo-fuzz"
-  echo "0 passed, 1 failed"
-  exit 1
-fi
-
 scratch=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$scratch"' EXIT
-# The same options as in the Makefile: with others, everything would be built again.
-if ! RUSTC_BOOTSTRAP=1 cargo fuzz build --release --codegen-units 16 >"$scratch/build" 2>&1; then
+if ! make --no-print-directory fuzzers >"$scratch/build" 2>&1; then
   tail -n 40 "$scratch/build"
   echo "0 passed, 1 failed"
   exit 1
@@ -43,19 +36,16 @@ if [ "$duration" -lt 1 ]; then
   echo "0 passed, 1 failed"
   exit 1
 fi
-folder=${CARGO_TARGET_DIR:-fuzz/target}/$(rustc -vV | sed -n 's/^host: //p')/release
-
 # fuzz NAME: runs a fuzzer and prints its figures. Succeeds if the fuzzer has found nothing.
 fuzz() {
-  local name=$1 log=$scratch/$1 status inputs coverage
-  mkdir -p "fuzz/corpus/$name" "fuzz/artifacts/$name"
-  "$folder/$name" -artifact_prefix="fuzz/artifacts/$name/" -max_total_time="$duration" -timeout=10 -rss_limit_mb=1024 \
-    -malloc_limit_mb=32 -max_len=8192 -print_final_stats=1 "fuzz/corpus/$name" >"$log" 2>&1 </dev/null
+  local name=$1 log=$scratch/$1 status inputs coverage TIMEFORMAT='%U'
+  { time bash fuzz/run.sh "$name" "$duration" -print_final_stats=1 >"$log" 2>&1 </dev/null; } 2>"$log.time"
   status=$?
   inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   coverage=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
   if [ "$status" = 0 ] && [ "${inputs:-0}" -gt 0 ]; then
-    printf '%-20s %10d inputs %5d s %6d places\n' "$name" "$inputs" "$duration" "${coverage:-0}"
+    printf '%-20s %10d inputs %5d s %5.0f s of CPU time %6d places\n' "$name" "$inputs" "$duration" \
+      "$(tail -n 1 "$log.time")" "${coverage:-0}"
     return 0
   fi
   printf '%-20s FAILED (exit code %d)\n' "$name" "$status"
