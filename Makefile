@@ -1,6 +1,5 @@
 # Builds, checks and installs lio. `make help` lists the targets.
-# Cargo decides which files are out of date, so every target calls it. Each feature set that is installed has its
-# own target folder, so that building one set never rebuilds another.
+# Cargo decides which files are out of date, so every target calls it. Each version of Lua has its own target folder.
 
 # The version of Lua: 5.4, 5.5, or the path of an interpreter of either version (LuaRocks passes a path).
 LUA ?= 5.4
@@ -25,20 +24,20 @@ FEATURE := lua$(subst .,,$(LUA_VERSION))
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # The default features are built in $(TARGET) itself, as by `cargo build`.
 BIN_TARGET := $(TARGET)$(if $(filter 5.5,$(LUA_VERSION)),/lua55)
-MODULE_TARGET := $(TARGET)/module$(if $(filter 5.5,$(LUA_VERSION)),55)
 BIN := $(BIN_TARGET)/release/lio
 # Each Lua version has its own folder for the module.
 MODULES := build$(if $(filter 5.5,$(LUA_VERSION)),/lua5.5)
 # Debian has no interpreter of Lua 5.5: the tests build one from the sources of the executable.
 STOCK := $(if $(filter 5.5,$(LUA_VERSION)),$(TARGET)/stock/lua5.5,$(LUA54))
-LIBRARY := $(MODULE_TARGET)/release/liblio$(if $(filter Darwin,$(shell uname -s)),.dylib,.so)
+LIBRARY := $(BIN_TARGET)/release/liblio$(if $(filter Darwin,$(shell uname -s)),.dylib,.so)
 
 # The default feature set is Lua 5.4, without other features, so that `cargo run` by hand uses the same files.
 VENDORED := --target-dir '$(BIN_TARGET)'$(if $(filter 5.5,$(LUA_VERSION)), --no-default-features --features $(FEATURE)$(,)vendored)
 # Rust's thread-locals do not survive an unload, so the linker marks the object: dlclose(3) does not unload it.
 SHARED := --crate-type cdylib$(if $(filter Linux,$(shell uname -s)), -- -C link-arg=-Wl$(,)-z$(,)nodelete)
 MODULE_FEATURES := --no-default-features --features $(FEATURE),module
-MODULE := --target-dir '$(MODULE_TARGET)' $(MODULE_FEATURES)
+# The executable and the module share the crates that do not differ.
+MODULE := --target-dir '$(BIN_TARGET)' $(MODULE_FEATURES)
 
 .PHONY: build module rock test suites checked sanitize sanitize-core sanitize-module fuzz panics alloc-failures \
   loom test-long bench install uninstall dist deb definitions \
