@@ -25,14 +25,16 @@ local function each(count, f)
   return failed, message
 end
 
---- Opens `order.connections` connections, and sends all but the last byte of a body of `order.size` bytes on each.
+--- Opens `order.connections` connections, and sends all but the last byte of a body of `order.size` bytes on each. All
+-- bodies are the same, so no connection waits for its request until the server closes it.
 function M.hold(host, port, name, order)
+  local body = content.of(name, order.size)
+  local digest = content.digest(body)
   local failed, message = each(order.connections, function(i)
     local id = ("%s-burst-%d"):format(name, i)
-    local body = content.of(id, order.size)
     local c = assert(net.connect(host, port, { timeout = SECONDS }))
     c:timeout(SECONDS, SECONDS)
-    held[#held + 1] = { c = c, id = id, last = body:sub(-1), digest = content.digest(body) }
+    held[#held + 1] = { c = c, id = id, last = body:sub(-1), digest = digest }
     local head = "POST /digest/%s HTTP/1.1\r\nHost: soak\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
     assert(c:send(head:format(id, #body), body:sub(1, -2)))
   end)

@@ -33,7 +33,10 @@ while [ $# -gt 0 ]; do
   esac
 done
 
-folder=/mnt # in this mount namespace only
+# A folder that holds nothing that this run needs. The tmpfs is visible only in this mount namespace.
+for folder in /media /mnt /srv ''; do
+  case $here:$LIO_BIN:$tsv:$svg in *"$folder"/*) ;; *) [ -d "$folder" ] && break ;; esac
+done
 mount -t tmpfs -o size=1g soak "$folder" || fail "a tmpfs cannot be mounted"
 mkdir "$folder/uploads"
 ulimit -n 8192 || fail "8192 descriptors are refused"
