@@ -26,11 +26,12 @@ app:get("/memory", function()
     if resident then return resident .. " " .. collectgarbage "count" end
   end
 end)
+app:post("/body", function(req) return tostring(#req:body()) end)
 app:get("/stop", function() collectgarbage "stop" return "stopped" end)
 app:run("127.0.0.1:0", { OPTIONS })
 ]]
 
--- Starts the program, and calls `f(child, get)`; `get(path)` returns the body of a response.
+-- Starts the program, and calls `f(get, port)`; `get(path)` returns the body of a response.
 local function test(name, options, f)
   t.test(name, function()
     local script = t.write(t.tmp() .. "/server.lua", (PROGRAM:gsub("OPTIONS", options)))
@@ -38,7 +39,7 @@ local function test(name, options, f)
     local port = math.tointeger(tonumber(child:expect "^lio: serving http://127%.0%.0%.1:(%d+)/$"))
     loop.run(function()
       local c <close> = http.open(port)
-      f(function(path) return c:ask(("GET %s HTTP/1.1\r\nHost: x\r\n\r\n"):format(path)).body end)
+      f(function(path) return c:ask(("GET %s HTTP/1.1\r\nHost: x\r\n\r\n"):format(path)).body end, port)
     end)
     child:kill()
     child:all()
@@ -50,6 +51,22 @@ end
 local function memory(get)
   local resident, count = get("/memory"):match "^(%d+) ([%d.]+)$"
   return tonumber(resident), tonumber(count)
+end
+
+-- Sends `count` requests at the same time, each with a body of `size` bytes. Their last bytes are sent when the server
+-- holds the rest of all bodies: `f()` is called before.
+local function upload(port, count, size, f)
+  local clients = {}
+  for i = 1, count do
+    clients[i] = http.open(port)
+    clients[i]:send(("POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"):format(size), ("x"):rep(size - 1))
+  end
+  f()
+  for _, c in ipairs(clients) do
+    c:send "x"
+    t.eq(c:response("POST").body, tostring(size))
+    c:close()
+  end
 end
 
 -- Waits until the VM's memory is below `limit` KiB. Returns the resident memory.
@@ -70,6 +87,20 @@ for _, case in ipairs { { "a program", "" }, { "a worker", "workers = 2" } } do
     t.ok(peak > 20000, peak)
     local after = await(get, peak / 4)
     t.ok(after < before + 12000, ("%.0f KiB before, %.0f after"):format(before, after))
+  end)
+end
+
+-- Regression: only the memory of the VM was watched, which does not contain the bodies that a server receives.
+for _, case in ipairs { { "a program", "" }, { "workers", "workers = 2" } } do
+  test("the memory of received bodies is returned to the system: " .. case[1], case[2], function(get, port)
+    local before, peak = memory(get), nil
+    upload(port, 200, 200000, function() peak = memory(get) end)
+    t.ok(peak > before + 20000, ("%.0f KiB before, %.0f at most"):format(before, peak))
+    local deadline = loop.now() + 20
+    while memory(get) > before + 12000 do
+      t.ok(loop.now() < deadline, ("%.0f KiB before, %.0f at most, %.0f after"):format(before, peak, (memory(get))))
+      loop.sleep(0.3)
+    end
   end)
 end
 

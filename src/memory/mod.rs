@@ -4,7 +4,7 @@
 //! | file | topic |
 //! |---|---|
 //! | `arena` | [`Memory`], for VMs of services; [`general`], for the executable's VM (mimalloc and malloc(3)) |
-//! | `trim` | returns free memory to the system |
+//! | `trim` | returns free memory to the system, and measures it |
 //! | `usage` | the statistics and the limit of a VM's memory |
 
 #[allow(unsafe_code)]
@@ -19,5 +19,5 @@ mod usage;
 pub(crate) use arena::Memory;
 #[cfg(feature = "vendored")]
 pub(crate) use arena::general;
-pub(crate) use trim::trim_heap;
+pub(crate) use trim::{trim_heap, unused_heap};
 pub(crate) use usage::KIND_NAMES;

@@ -1,5 +1,5 @@
 //! Returns memory that is not in use to the system: the chunks of a VM in which every block is free, and the free pages
-//! of malloc(3).
+//! of malloc(3). Measures the latter.
 
 use super::arena::{Arena, Chunk, Free, GRAIN, HEADER, Memory};
 use std::ptr;
@@ -138,4 +138,37 @@ pub(crate) fn trim_heap() {
     unsafe {
         libc::malloc_trim(0);
     }
+}
+
+/// Returns how many bytes of the process's resident memory belong to no block of malloc(3): mostly free pages, which
+/// [`trim_heap`] may return, but also stacks and the memory of other allocators. `None` if the system does not say.
+pub(crate) fn unused_heap() -> Option<usize> {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    return Some(anonymous_memory()?.saturating_sub(heap_in_use()?));
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    None
+}
+
+/// Returns the resident bytes that are not pages of files (proc_pid_statm(5)).
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn anonymous_memory() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = text.split(' ').skip(1).map_while(|field| field.parse::<usize>().ok());
+    let (resident, of_files) = (pages.next()?, pages.next()?);
+    // SAFETY: sysconf(3) has no preconditions.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    Some(resident.saturating_sub(of_files) * usize::try_from(page).ok()?)
+}
+
+/// Returns the bytes in blocks of malloc(3). glibc has the function since 2.33.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn heap_in_use() -> Option<usize> {
+    // SAFETY: the name ends with a NUL. If glibc has a function of this name, it has this type.
+    let info = unsafe {
+        let found = libc::dlsym(libc::RTLD_DEFAULT, c"mallinfo2".as_ptr());
+        std::mem::transmute::<*mut libc::c_void, Option<unsafe extern "C" fn() -> libc::mallinfo2>>(found)
+    };
+    // SAFETY: mallinfo2(3) has no preconditions.
+    let info = unsafe { info?() };
+    Some(info.uordblks + info.hblkhd)
 }

@@ -1,6 +1,7 @@
--- The operations of the clients of tests/chaos. Each operation gets a context (`http`, a client; `host`, `port`,
--- `base`; `random`; `seconds`, its deadline; `note`, which writes to the journal) and an id. It returns "ack" and a
--- detail; "error" and a code; or "wrong" and a description: the server has violated a rule.
+-- The operations of the clients of tests/chaos and tests/soak. Each operation gets a context (`http`, a client; `host`,
+-- `port`, `base`; `random`; `seconds`, its deadline; `silence`, seconds without a byte of a WebSocket server; `note`,
+-- which writes to the journal) and an id. It returns "ack" and a detail; "error" and a code; or "wrong" and a
+-- description: the server has violated a rule.
 
 local content = require "content"
 local failures = require "failures"
@@ -65,6 +66,13 @@ local function size_of(context, id)
   return size
 end
 
+function operations.body(context, id)
+  local data = content.of(id, context.random:draw(1, 100000))
+  local verdict, answer = answered(id, context.http:post("/digest/" .. id, { body = data }))
+  if verdict == "ack" and answer.digest ~= content.digest(data) then return "wrong", "another body" end
+  return verdict, verdict == "ack" and "" or answer
+end
+
 local function uploaded(id, data, ...)
   local verdict, answer = answered(id, ...)
   if verdict ~= "ack" then return verdict, answer end
@@ -123,7 +131,7 @@ end
 -- Sends numbered messages, at most four of which are unanswered. Echoes and pushes must be numbered without gap.
 function operations.websocket(context, id)
   local ws, message, code = websocket.connect(context.base:gsub("^http", "ws") .. "/ws/" .. id,
-    { connect_timeout = context.seconds / 2, ping = 1, timeout = 2, compress_from = 8 })
+    { connect_timeout = context.seconds / 2, ping = 1, timeout = context.silence or 2, compress_from = 8 })
   if not ws then
     local status = code == "refused" and math.tointeger(message:match "status (%d+)")
     if status then return outcome({ status = status, body = message }) end
@@ -187,7 +195,7 @@ end
 --- How often each operation is chosen.
 M.weights = {
   echo = 25, count = 20, service = 8, memory = 2, upstream = 10, ["upload form"] = 10, ["upload body"] = 8,
-  events = 7, websocket = 7, pipeline = 8,
+  events = 7, websocket = 7, pipeline = 8, body = 5,
 }
 
 --- Performs an operation.

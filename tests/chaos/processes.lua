@@ -1,5 +1,5 @@
--- Starts and signals the processes of a run. Used by director.lua. The output of a process goes to NAME.log in the
--- folder of the run, its exit code to NAME.rc.
+-- Starts and signals the processes of a run. Used by director.lua and tests/soak. The output of a process goes to
+-- NAME.log in the folder of the run, its exit code to NAME.rc.
 
 local loop = require "lio.loop"
 
@@ -69,7 +69,7 @@ function Process:output() return read(self.base .. ".log") or "" end
 --- Returns the open descriptors of a pid: their number, and numbers by kind.
 function M.descriptors(pid)
   local number, kinds = 0, {}
-  local pipe <close> = assert(io.popen(("ls -l /proc/%d/fd"):format(pid)))
+  local pipe <close> = assert(io.popen(("ls -l /proc/%d/fd 2>/dev/null"):format(pid)))
   for line in pipe:lines() do
     local target = line:match "%-> (.*)$"
     if target then
@@ -81,8 +81,8 @@ function M.descriptors(pid)
   return number, kinds
 end
 
---- Returns a field of /proc/PID/status in KiB, such as "VmRSS".
-function M.memory(pid, field)
+--- Returns a number of /proc/PID/status, such as "Threads", or "VmRSS" in KiB.
+function M.status(pid, field)
   return math.tointeger((read(("/proc/%d/status"):format(pid)) or ""):match(field .. ":%s*(%d+)") or 0)
 end
 

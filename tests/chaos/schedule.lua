@@ -36,7 +36,7 @@ M.processes = {
     local pid = run.server:program()
     if not pid then return end
     os.execute(("prlimit --pid %d --as=%d: 2>/dev/null"):format(pid,
-      processes.memory(pid, "VmSize") * 1024 + run.random:draw(0, 2000000)))
+      processes.status(pid, "VmSize") * 1024 + run.random:draw(0, 2000000)))
     loop.sleep(0.3 + run.random:draw())
     os.execute(("prlimit --pid %d --as=unlimited: 2>/dev/null"):format(pid))
     if run.has_died(pid) then

@@ -1,7 +1,8 @@
--- The application under test: `lio tests/chaos/server.lua FOLDER ADDR:PORT UPSTREAM SABOTAGE`. Two web workers share
--- the services ledger.lua and upstream requests; handlers take uploads, send events and keep WebSocket connections.
--- FOLDER is the folder of the uploads, UPSTREAM the URL of another lio server, SABOTAGE a fault of sabotage.lua or
--- "none". Every response contains the id of its request.
+-- The application under test: `lio tests/chaos/server.lua FOLDER ADDR:PORT UPSTREAM SABOTAGE [SECONDS]`. Two web
+-- workers share the services ledger.lua and upstream requests; handlers take uploads, send events and keep WebSocket
+-- connections. FOLDER is the folder of the uploads, UPSTREAM the URL of another lio server, SABOTAGE a fault of
+-- sabotage.lua or "none", SECONDS the limit for slow clients. Every response contains the id of its request. Also the
+-- application of tests/soak.
 
 local here = arg[0]:match "^(.*)/"
 package.path = here .. "/?.lua;" .. package.path
@@ -16,18 +17,20 @@ local thread = require "lio.thread"
 local uploads = require "uploads"
 local web = require "lio.webserver"
 
-local folder, address, upstream, fault = table.unpack(arg)
+local folder, address, upstream, fault, seconds = table.unpack(arg)
+local SECONDS <const> = tonumber(seconds) or 3
 sabotage.choose(fault)
 
 local app = web.new {
-  body = 16 * 1024 * 1024, header_time = 3, body_time = 3, write_time = 4, keep_alive_time = 3, grace = 3,
+  body = 16 * 1024 * 1024, header_time = SECONDS, body_time = SECONDS, write_time = SECONDS + 1,
+  keep_alive_time = 3, grace = 3,
 }
 
 -- In a worker. The VM that starts the workers has no services.
 local client
 local function ledger() return ltask.uniqueservice("ledger", folder .. "/../journal") end
 if web.worker() then
-  client = http.new { timeout = 3, connect_timeout = 2, max_idle = 4, idle_timeout = 2 }
+  client = http.new { timeout = SECONDS, connect_timeout = SECONDS - 1, max_idle = 4, idle_timeout = 2 }
   probe.install(app, client, ledger)
 end
 
@@ -35,6 +38,14 @@ app:on_error(function(message) return 500, tostring(message):match "^[^\n]*" end
 
 app:get("/echo/:id", function(req)
   return content.of(req.params.id, math.tointeger(req.query.size)), { ["X-Id"] = req.params.id }
+end)
+
+-- Bodies that are held in memory until they have arrived.
+app:post("/digest/:id", function(req)
+  local body = req:body()
+  if not body then return end
+  if #body > 100000 and sabotage.strikes "hoard" then sabotage.keep(body) end
+  return { id = req.params.id, digest = content.digest(body) }
 end)
 
 -- Counts: acknowledged when the service has counted and the journal has been written.
@@ -90,7 +101,7 @@ app:get("/events/:id", function(req, res)
   events:send(id .. ":end")
 end)
 
-app:ws("/ws/:id", { ping = 1, timeout = 2 }, function(ws, req)
+app:ws("/ws/:id", { ping = 1, timeout = SECONDS - 1 }, function(ws, req)
   local id = req.params.id
   local scope <close> = thread.scope()
   scope:spawn(function()

@@ -1,5 +1,5 @@
--- The state of the server: descriptors, tasks, timers, services, connections, memory; and its speed. director.lua takes
--- it before the faults and after them.
+-- The state of the server: descriptors, threads, tasks, timers, services, connections, memory; and its speed.
+-- director.lua takes it before the faults and after them, tests/soak before the load and after it.
 
 local http = require "lio.http.client"
 local loop = require "lio.loop"
@@ -20,8 +20,9 @@ local function take(run)
   state.exact = { services = state.number, workers = state.workers }
   for _, name in ipairs(EXACT) do state.exact[name] = state.counts[name] end
   state.exact.descriptors, state.kinds = processes.descriptors(pid)
+  state.exact.threads = processes.status(pid, "Threads")
   state.memory = state.counts.memory // 1
-  state.rss = processes.memory(pid, "VmRSS")
+  state.rss = processes.status(pid, "VmRSS")
   return state
 end
 
@@ -30,11 +31,11 @@ local function differences(before, now)
   local list = {}
   for name, count in pairs(before.exact) do
     if now.exact[name] ~= count then
-      list[#list + 1] = ("%s: %s before the faults, %s after them"):format(name, count, now.exact[name])
+      list[#list + 1] = ("%s: %s before, %s after"):format(name, count, now.exact[name])
     end
   end
   if now.memory > before.memory * 1.25 + 512 then
-    list[#list + 1] = ("memory of the workers: %d KiB before the faults, %d after them"):format(before.memory,
+    list[#list + 1] = ("memory of the workers: %d KiB before, %d after"):format(before.memory,
       now.memory)
   end
   table.sort(list)
@@ -54,12 +55,13 @@ function M.settled(run)
     before = now
     loop.sleep(1)
   until loop.now() > stop_at
-  error "the server does not come to rest before the faults"
+  error "the server does not come to rest"
 end
 
---- Waits until the state equals an earlier one, at most 20 s. Returns the last state and a list of differences.
-function M.compare(run, before)
-  local stop_at = loop.now() + 20
+--- Waits until the state equals an earlier one, at most `seconds` (20). Returns the last state and a list of
+-- differences.
+function M.compare(run, before, seconds)
+  local stop_at = loop.now() + (seconds or 20)
   while true do
     local now, message = take(run)
     local found = now and differences(before, now) or { "the server does not answer: " .. tostring(message) }
