@@ -7,9 +7,11 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.alloc_failures"
 local failures = require "lio.alloc_failures"
+local http = require "lio.http.client"
 local loop = require "lio.loop"
 local objects = require "tests.kit.objects"
 local public_calls = require "tests.kit.public_calls"
+local web = require "lio.webserver"
 
 local swallowed = {}
 function kit.on_returned(name) swallowed[name] = (swallowed[name] or 0) + 1 end
@@ -192,6 +194,30 @@ t.test("every public function, in tasks of a loop", function()
       end
     end
     loop.stop(0)
+  end)
+  t.eq(problems, {})
+end, { leaks = true })
+
+t.test("every method of requests and responses, in handlers of requests", function()
+  local problems = {}
+  loop.run(function()
+    local app = web.new()
+    local handler
+    app:on_error(function() return 500, "" end)
+    app:post("/", function(req, res) handler(req, res) return "" end)
+    local server = assert(app:listen "127.0.0.1:0")
+    local function request(f)
+      handler = f
+      http.post(server.url, { form = { a = 1 }, timeout = 60 })
+    end
+    for _, list in ipairs(public_calls.lists) do
+      for _, one in ipairs(list.in_requests and list.calls or {}) do
+        local text = ("%s(%s)"):format(one[1], table.concat(one, ", ", 2))
+        local done, problem = pcall(kit.sweep_in_requests, text, request)
+        if not done then problems[#problems + 1] = problem end
+      end
+    end
+    server:stop()
   end)
   t.eq(problems, {})
 end, { leaks = true })

@@ -141,4 +141,23 @@ function M.sweep_in_tasks(text)
   check_leaks(text, function() sweep(text, make, false, call_in_task) end)
 end
 
+--- Sweeps the call `text`, which uses `req` and `res`, in handlers of requests. `request(handler)` sends a request whose
+-- handler is `handler(req, res)`.
+function M.sweep_in_requests(text, request)
+  M.calls = M.calls + 1
+  local f
+  local function run(n, fails_on)
+    local results
+    request(function(req, res)
+      local env = public_calls.new_env { req = req, res = res }
+      f = assert(load("return " .. text, "=program", "t", env))
+      results = table.pack(call(n, fails_on, f))
+    end)
+    t.ok(results, text .. ": the handler did not run")
+    return table.unpack(results, 1, 4)
+  end
+  local function make() return nil, {} end
+  check_leaks(text, function() sweep(text, make, false, run) end)
+end
+
 return M
