@@ -245,6 +245,17 @@ test("a stock interpreter refuses max_run_time without workers", function()
   t.ok(message:find("loop.max_run_time: tasks can be interrupted only in the executable lio", 1, true), message)
 end)
 
+-- Regression: the server that `app:run` had started before it raised continued to serve.
+test("app:run that raises because of max_run_time leaves no server behind", function()
+  if not IS_STOCK then return end
+  local app = require("lio.webserver").new()
+  local ok, message = pcall(app.run, app, "127.0.0.1:0", { max_run_time = 1 })
+  loop.max_run_time = 0
+  t.eq(ok, false)
+  t.ok(message:find("tasks can be interrupted only", 1, true), message)
+  t.eq(app.servers[1].ended, true)
+end)
+
 test("invalid limits raise", function()
   for _, name in ipairs { "watchdog", "max_run_time" } do
     local before = loop[name]

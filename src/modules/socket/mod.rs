@@ -60,8 +60,8 @@ fn number(call: &Call<'_>) -> Result<RawFd, Fault> {
     }
 }
 
-/// Creates an object for the descriptor at argument 1. The object owns the descriptor only when nothing can fail any
-/// more: if memory runs out, the descriptor still belongs to the caller, and must not be closed.
+/// Creates an object for the descriptor at argument 1. The object owns the descriptor only when nothing can fail
+/// afterwards: if memory runs out, the descriptor still belongs to the caller, and must not be closed.
 fn adopt(call: &mut Call<'_>, lend: impl FnOnce(RawFd, &Rc<Table>) -> io::Result<Socket>) -> Result<Argument, Fault> {
     let (number, table) = (number(call)?, call.shared::<Table>()?);
     let owns = owns(call, number, &table);
