@@ -222,6 +222,17 @@ t.test("every method of requests and responses, in handlers of requests", functi
   t.eq(problems, {})
 end, { leaks = true })
 
+-- Regression: if memory ran out while the system was created, the VM could not start another one.
+t.test("the start of a system", function()
+  local ltask = require "ltask"
+  local dir = t.tmp()
+  t.write(dir .. "/quits.lua", [[ require("ltask").quit() return {} ]])
+  kit.sweep("ltask.start", function()
+    local config = { service_path = dir .. "/?.lua", bootstrap = { "quits" }, core = { worker = 1 } }
+    return ltask.start, { config }, function(returned, value, failed) t.ok(returned or failed, value) end
+  end)
+end, { leaks = true })
+
 print(("%d calls, %d failed allocations, %d calls returned"):format(kit.calls, kit.points, kit.returned))
 for _, kind in ipairs(sorted(kit.errors)) do print(kit.errors[kind], kind) end
 for _, name in ipairs(sorted(swallowed)) do print("returned", swallowed[name], name) end
