@@ -368,4 +368,17 @@ netkit.test("spawn raises if the scope is being closed", function()
   counts.expect(before)
 end)
 
+-- Regression: the thread stayed in the scope, so `scope:wait` did not return, and `close` forked a task that tried to
+-- kill the thread again and again, without end.
+netkit.test("a thread that cannot begin, because its arguments do not fit on the stack, is not in its scope", function()
+  local many = {}
+  for i = 1, 340000 do many[i] = i end
+  local scope = thread.scope()
+  local ok, message = pcall(scope.spawn, scope, error, table.unpack(many))
+  t.eq(ok, false)
+  t.ok(message:find "stack overflow", message)
+  t.eq({ scope:wait() }, { true })
+  scope:close()
+end)
+
 t.finish()

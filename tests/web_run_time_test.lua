@@ -144,6 +144,96 @@ test("requests that together take longer than max_run_time are not ended", funct
   stop(child)
 end)
 
+-- Runs `program` in the executable. Returns its output.
+local function output(program)
+  local script = t.write(t.tmp() .. "/program.lua", program)
+  return t.run("timeout -s KILL 60 " .. t.bin() .. " " .. t.quote(script) .. " 2>/dev/null").out
+end
+
+-- Regression: the interrupt replaced the program's hook, so a debugger or a coverage tool stopped working.
+t.test("a program keeps its debug hook while the running time is limited", function()
+  t.eq(output [[
+    local loop = require "lio.loop"
+    loop.watchdog = 0.05
+    local count = 0
+    local function hook() count = count + 1 end
+    local function check(what)
+      local before, till = count, os.clock() + 0.3
+      while os.clock() < till do end
+      local now, mask, every = debug.gethook()
+      print(what, now == hook, mask, every, count > before)
+    end
+    loop.run(function()
+      debug.sethook(hook, "l", 1000)
+      check "task"
+      coroutine.wrap(function()
+        debug.sethook(hook, "", 100)
+        check "coroutine"
+      end)()
+      check "task"
+      debug.sethook()
+      local till = os.clock() + 0.2
+      while os.clock() < till do end
+      print((debug.gethook()))
+    end)
+  ]], "task\ttrue\tl\t1000\ttrue\ncoroutine\ttrue\t\t100\ttrue\ntask\ttrue\tl\t1000\ttrue\nnil\n")
+end)
+
+-- Regression: after a slice of a service on the main thread, the program's own VM could not be interrupted.
+t.test("max_run_time also ends a task after a service has run on the main thread", function()
+  local dir = t.tmp()
+  t.write(dir .. "/uses_main.lua", [[
+    local ltask = require "ltask"
+    ltask.mainthread_run(function() end)
+    ltask.quit()
+    return {}
+  ]])
+  t.eq(output(([[
+    require("ltask").start { service_path = %q, bootstrap = { "uses_main" }, core = { worker = 1 } }
+    local loop = require "lio.loop"
+    loop.max_run_time = 0.05
+    local ok, message = pcall(loop.run, function() while true do end end)
+    print(ok, message:match "^[^\n]*")
+  ]]):format(dir .. "/?.lua")), "false\tmax_run_time: the task has run for more than 0.05 s without waiting\n")
+end)
+
+-- Regression: `run` returned as after success.
+t.test("loop.run raises if its function catches the error of max_run_time and is ended", function()
+  t.eq(output [[
+    local loop = require "lio.loop"
+    loop.max_run_time = 0.05
+    local ok, message = pcall(loop.run, function()
+      while true do pcall(function() while true do end end) end
+    end)
+    print(ok, message:match "^[^\n]*")
+  ]], "false\tmax_run_time: the task has run for more than 0.05 s without waiting\n")
+end)
+
+-- Regression: the task that had started the other one was considered to exceed the limit, too.
+t.test("a task that starts another one inside itself does not get its error", function()
+  t.eq(output [[
+    local loop, task, run_time = require "lio.loop", require "lio.task", require "lio.run_time"
+    loop.max_run_time = 0.05
+    loop.run(function()
+      task.spawn(function()
+        pcall(function() while true do end end)
+        print(run_time.has_exceeded())
+      end)
+      print(run_time.has_exceeded())
+    end)
+  ]], "true\nfalse\n")
+end)
+
+-- Regression: a stock interpreter got the signals of a timer that had no effect.
+t.test("a stock interpreter has no timer and no handler of SIGURG", function()
+  if not IS_STOCK then return end
+  local function catches_urgent()
+    local status = assert(io.open "/proc/self/status"):read "a"
+    return tonumber(status:match "SigCgt:%s*(%x+)", 16) & 1 << 22 ~= 0
+  end
+  t.eq(loop.run(catches_urgent), false)
+end)
+
 test("a stock interpreter refuses max_run_time without workers", function()
   if not IS_STOCK then return end
   local ok, message = pcall(function()
@@ -153,6 +243,17 @@ test("a stock interpreter refuses max_run_time without workers", function()
   loop.max_run_time = 0
   t.eq(ok, false)
   t.ok(message:find("loop.max_run_time: tasks can be interrupted only in the executable lio", 1, true), message)
+end)
+
+-- Regression: the server that `app:run` had started before it raised continued to serve.
+test("app:run that raises because of max_run_time leaves no server behind", function()
+  if not IS_STOCK then return end
+  local app = require("lio.webserver").new()
+  local ok, message = pcall(app.run, app, "127.0.0.1:0", { max_run_time = 1 })
+  loop.max_run_time = 0
+  t.eq(ok, false)
+  t.ok(message:find("tasks can be interrupted only", 1, true), message)
+  t.eq(app.servers[1].ended, true)
 end)
 
 test("invalid limits raise", function()

@@ -493,4 +493,22 @@ t.test("app:run inside a task serves until the server is stopped", function()
   t.eq({ ok, served }, { true, "x" }, tostring(problem))
 end)
 
+-- Regression: the server continued to serve, and no code could stop it.
+t.test("a server ends when the task in app:run is killed", function()
+  local script = t.write(t.tmp() .. "/killed.lua", [[
+    local web, loop, net = require "lio.webserver", require "lio.loop", require "lio.net"
+    loop.run(function()
+      local app = web.new()
+      local task = loop.fork(function() app:run "127.0.0.1:0" end)
+      repeat loop.sleep(0.001) until app.servers[1]
+      local port = select(2, app.servers[1].listener:address())
+      net.connect("127.0.0.1", port):close()
+      loop.kill(task)
+      print(app.servers[1].ended, net.connect("127.0.0.1", port) == nil)
+    end)
+  ]])
+  local out = t.run(t.lio() .. " " .. t.quote(script)).out
+  t.ok(out:find "\ntrue\ttrue\n$", out)
+end)
+
 t.finish()

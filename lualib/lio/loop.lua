@@ -295,6 +295,10 @@ local function add_traceback(message)
 end
 
 local function run_main(state, f, ...)
+  -- An error that `xpcall` does not catch: `max_run_time` raises again until the task ends.
+  local _ <close> = setmetatable({}, { __close = function(_, err)
+    if err ~= nil and not state.failed then state.failed, state.message = true, err end
+  end })
   state.results = table.pack(xpcall(f, add_traceback, ...))
   -- The failure is recorded here, because Lua does not call the message handler for a memory error.
   if not state.results[1] then state.failed, state.message = true, state.results[2] end

@@ -4,6 +4,7 @@
 local debug <const> = debug or require "lio.debug"
 local bootstrap = require "ltask.bootstrap"
 local core = require "ltask.core"
+local defer = require "lio.defer"
 local write_all = require "ltask.log_output"
 local configuration = require "ltask.start.config"
 
@@ -75,15 +76,20 @@ end
 function M.start(config)
   local given = config
   config = configuration.read(given)
+  local exists = false
+  -- Closes the system even if memory runs out, so that the program can start another one.
+  local _ <close> = defer(function()
+    if exists then bootstrap.deinit() end
+  end)
   local accepted, problem = pcall(bootstrap.init, config.core)
   if not accepted then configuration.fail_core(given, problem) end
+  exists = true
   local ok, result = xpcall(function()
     boot(config)
     return run(config)
   end, add_traceback)
   write_all(bootstrap.poplog, bootstrap.unpack_remove)
   local failure = bootstrap.boot_failure()
-  bootstrap.deinit()
   if not ok then error(result, 0) end
   -- Raise an error, so that a program that ignores the result ends with exit code 1.
   if failure then configuration.fail("the system cannot start: %s", failure) end

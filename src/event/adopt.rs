@@ -25,6 +25,14 @@ impl Fd {
     pub(crate) fn is_lent(&self) -> bool {
         matches!(self, Fd::Lent(_))
     }
+
+    /// Makes the value the owner of the descriptor, under the conditions of [`owned`].
+    pub(crate) fn into_own(self) -> Fd {
+        match self {
+            Fd::Lent(socket) => Fd::Own(ManuallyDrop::into_inner(socket)),
+            own => own,
+        }
+    }
 }
 
 impl Deref for Fd {

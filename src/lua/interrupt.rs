@@ -3,7 +3,8 @@
 //! The other thread sends a signal. The signal handler sets a hook in the VM that the interrupted thread is running,
 //! and the hook calls the function. `lua_sethook` may be called from a signal handler; the stock interpreter does so
 //! for Ctrl-C. The signal is SIGURG, which is ignored by default and which Go's runtime uses for the same purpose. If
-//! the program has its own handler for this signal, that handler stays installed, and no VM is interrupted.
+//! the program has its own handler for this signal, that handler stays installed, and no VM is interrupted. A hook that
+//! the program has set with `debug.sethook` is set again when the function has run.
 
 use super::call::Call;
 use super::fault::Fault;
@@ -14,11 +15,11 @@ use super::threads::Threads;
 use super::vm_context::{self, VmContext};
 use mlua::ffi::{self, lua_Debug, lua_State};
 use std::cell::Cell;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 #[cfg(target_os = "linux")]
 use std::time::Duration;
@@ -55,7 +56,8 @@ pub(crate) struct Target {
 impl Target {
     /// Sets the target to the calling thread, until that thread calls [`Target::leave`].
     pub(crate) fn enter(&self) {
-        RUNNING.set(ptr::null());
+        // The first access to a thread-local of a shared object may allocate, which a signal handler must not do.
+        std::hint::black_box(RUNNING.get());
         // SAFETY: `pthread_self` has no preconditions.
         let thread = unsafe { libc::pthread_self() };
         self.thread.store(thread as usize, Ordering::SeqCst);
@@ -202,14 +204,31 @@ fn replace_handler(present: &[usize], handler: usize) -> bool {
         if is_present {
             action = std::mem::zeroed();
             action.sa_sigaction = handler;
-            action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+            action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK | libc::SA_SIGINFO;
             libc::sigaction(libc::SIGURG, &action, ptr::null_mut());
         }
         is_present
     }
 }
 
-extern "C" fn on_signal(_: c_int) {
+/// Handles the signals of timers and of `pthread_kill`. Other code may send the signal to a thread that has not called
+/// [`Target::enter`]; it has no effect there.
+#[cfg(target_os = "linux")]
+extern "C" fn on_signal(_: c_int, info: *const libc::siginfo_t, _: *mut c_void) {
+    // SAFETY: with SA_SIGINFO, the system passes a valid pointer.
+    let code = unsafe { (*info).si_code };
+    if matches!(code, libc::SI_TKILL | libc::SI_TIMER) {
+        interrupt_running_vm();
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+extern "C" fn on_signal(_: c_int, _: *const libc::siginfo_t, _: *mut c_void) {
+    interrupt_running_vm();
+}
+
+/// Sets the hook in the VM that this thread is running.
+fn interrupt_running_vm() {
     let context = RUNNING.get();
     if context.is_null() {
         return;
@@ -218,19 +237,72 @@ extern "C" fn on_signal(_: c_int) {
     // may call `lua_sethook` at any time.
     unsafe {
         let context = &*context;
-        let hook @ Some(_) = context.on_interrupt.get().copied() else { return };
         if let Some(main) = context.main_coroutine() {
-            main.set_hook(hook);
+            set_hook(context, &main);
         }
-        if let Some(threads) = threads(context) {
-            threads.for_each_running(false, |state| State::new(state).set_hook(hook));
+        if let Some(threads) = context.threads.get() {
+            threads.for_each_running(false, |state| set_hook(context, &State::new(state)));
         }
     }
 }
 
-/// Returns the coroutines that are interrupted together with the main function.
-fn threads(context: &VmContext) -> Option<&Threads> {
-    context.threads.get()?.downcast_ref()
+/// A hook of the program, which an interrupt has replaced in one coroutine. The signal handler changes this value only
+/// while the hook of an interrupt is not running.
+#[derive(Default)]
+pub(super) struct ReplacedHook {
+    /// The coroutine; null if no hook is replaced. Only compared, because the coroutine may have been freed.
+    state: Cell<*mut lua_State>,
+    hook: Cell<Option<ffi::lua_Hook>>,
+    mask: Cell<c_int>,
+    count: Cell<c_int>,
+}
+
+impl ReplacedHook {
+    /// Records the hook of a coroutine.
+    fn record(&self, state: &State, hook: ffi::lua_Hook) {
+        self.hook.set(Some(hook));
+        (self.mask.set(state.hook_mask()), self.count.set(state.hook_count()));
+        self.state.set(state.state);
+    }
+}
+
+/// Sets the hook of interrupts in a coroutine. Records the program's hook if none is recorded. If the hook of another
+/// coroutine is recorded, the program's hook is lost, because it is more important that loops can be ended.
+fn set_hook(context: &VmContext, state: &State) {
+    let Some(&hook) = context.on_interrupt.get() else { return };
+    let (current, replaced) = (state.hook_function(), &context.replaced_hook);
+    let is_of_state = replaced.state.get() == state.state;
+    match current {
+        Some(current) if ptr::fn_addr_eq(current, hook) => {}
+        Some(current) if is_of_state || replaced.state.get().is_null() => replaced.record(state, current),
+        // The program has removed its hook in the meantime.
+        None if is_of_state => replaced.state.set(ptr::null_mut()),
+        _ => {}
+    }
+    state.set_hook(Some(hook), ffi::LUA_MASKCOUNT, 1);
+}
+
+/// Removes the hook of interrupts from a coroutine, and sets the program's hook again.
+fn restore_hook(context: &VmContext, state: &State) {
+    let replaced = &context.replaced_hook;
+    if !context
+        .on_interrupt
+        .get()
+        .is_some_and(|&hook| state.hook_function().is_some_and(|it| ptr::fn_addr_eq(it, hook)))
+    {
+        return;
+    }
+    let is_of_state = replaced.state.get() == state.state;
+    let (hook, mask, count) = (replaced.hook.get(), replaced.mask.get(), replaced.count.get());
+    match hook.filter(|_| is_of_state) {
+        None => state.set_hook(None, 0, 0),
+        Some(hook) => {
+            // If a signal arrives now, the handler finds the hook of interrupts still set, and records nothing.
+            replaced.state.set(ptr::null_mut());
+            compiler_fence(Ordering::SeqCst);
+            state.set_hook(Some(hook), mask, count);
+        }
+    }
 }
 
 /// The hook, which Lua calls between two instructions.
@@ -242,11 +314,11 @@ where
     // ended and only its error remains. The values below belong to the interrupted function.
     unsafe {
         let mut to = Pusher::new(state);
-        to.set_hook(None);
-        let Some(context) = vm_context::context_of(&to) else { return };
+        let Some(context) = vm_context::context_of(&to) else { return to.set_hook(None, 0, 0) };
+        restore_hook(context, &to);
         let main = context.main_coroutine();
         if let Some(main) = &main {
-            main.set_hook(None);
+            restore_hook(context, main);
         }
         let top = to.count();
         let result = catch_unwind(AssertUnwindSafe(|| zero_sized::<F>()(&mut Call::new(State::reborrow(&to), 20))));
@@ -264,16 +336,15 @@ where
         }
         if repeats {
             // Code that catches the error gets it again. A coroutine that has resumed this coroutine also gets it.
-            let again: Option<ffi::lua_Hook> = Some(hook::<F>);
-            to.set_hook(again);
+            set_hook(context, &to);
             if let Some(main) = main.filter(|_| reaches_main) {
-                main.set_hook(again);
+                set_hook(context, &main);
             }
-            if let Some(threads) = threads(context) {
+            if let Some(threads) = context.threads.get() {
                 let is_reached = |state| reaches_main || state != context.main_coroutine.get();
                 threads.for_each_running(true, |state| {
                     if is_reached(state) {
-                        State::new(state).set_hook(again);
+                        set_hook(context, &State::new(state));
                     }
                 });
             }

@@ -122,6 +122,7 @@ impl<T: Send + 'static> Vm<T> {
             #[cfg(feature = "vendored")]
             warnings: Cell::default(),
             threads: OnceCell::new(),
+            replaced_hook: interrupt::ReplacedHook::default(),
         });
         let vm: Vm<T> = Vm(NonNull::from(Box::leak(context)), PhantomData);
         // SAFETY: the context outlives the state that is created here. A new state has no code that the collector could

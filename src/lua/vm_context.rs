@@ -3,11 +3,12 @@
 //! can call its finalizer at any time. The finalizer only closes the store, see `registry`.
 
 use super::block::{shared_key, type_number};
+use super::interrupt::ReplacedHook;
 use super::state::State;
 use super::store::Store;
+use super::threads::Threads;
 use crate::memory::Memory;
 use mlua::ffi::{self, lua_State};
-use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -32,7 +33,9 @@ pub(super) struct VmContext {
     #[cfg(feature = "vendored")]
     pub(super) warnings: Cell<Warnings>,
     /// The `Threads` whose coroutines an interrupt reaches in addition to the main function.
-    pub(super) threads: OnceCell<Rc<dyn Any>>,
+    pub(super) threads: OnceCell<Rc<Threads>>,
+    /// The hook of the program that an interrupt has replaced.
+    pub(super) replaced_hook: ReplacedHook,
 }
 
 impl VmContext {

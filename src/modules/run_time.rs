@@ -64,6 +64,9 @@ fn seconds(call: &mut Call<'_>, index: i32) -> Result<Duration, Fault> {
 /// Replaces the timer. Returns whether the VM can be interrupted.
 #[cfg(target_os = "linux")]
 fn start_timer(call: &mut Call<'_>, interval: Option<Duration>) -> Result<bool, Fault> {
+    if !call.on_interrupt(interrupted) {
+        return Ok(interval.is_none());
+    }
     let timer = call.shared::<Timer>()?;
     // The timers are in the order of their creation, so that the signal's handler stays installed.
     let started = interval.map(CpuTimer::start);
@@ -71,7 +74,7 @@ fn start_timer(call: &mut Call<'_>, interval: Option<Duration>) -> Result<bool, 
     let Some(started) = started else { return Ok(true) };
     *timer.timer.borrow_mut() = started;
     let is_running = timer.timer.borrow().is_some();
-    Ok(is_running && call.on_interrupt(interrupted))
+    Ok(is_running)
 }
 
 #[cfg(not(target_os = "linux"))]

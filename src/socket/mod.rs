@@ -91,10 +91,20 @@ impl Socket {
     }
 
     /// Creates a socket object for the descriptor `number`, which other code has opened. The descriptor becomes
-    /// non-blocking and close-on-exec. If `owns` is true, the descriptor is closed with the socket.
-    pub(crate) fn from_number(number: RawFd, owns: bool, table: &Rc<Table>) -> io::Result<Socket> {
+    /// non-blocking and close-on-exec. The descriptor stays open when the socket is closed, unless [`Socket::own`] is
+    /// called.
+    pub(crate) fn from_number(number: RawFd, table: &Rc<Table>) -> io::Result<Socket> {
         let (protocol, phase) = adopt::borrowed(number, |fd| prepare_foreign(&SockRef::from(&fd)))??;
-        Self::of_number(number, owns, protocol, phase, table)
+        Self::of_number(number, protocol, phase, table)
+    }
+
+    /// Makes a new socket of [`Socket::from_number`] or [`Socket::from_other`] the owner of its descriptor, which is
+    /// then closed with the socket.
+    pub(crate) fn own(&mut self) {
+        if let Some(fd) = self.take_source().and_then(Source::into_fd) {
+            *self = Self::of(fd.into_own(), self.protocol, self.phase, &self.table);
+            self.enter_table();
+        }
     }
 
     /// Creates a socket object that owns `descriptor`. The descriptor is closed if it is not a socket.
@@ -106,8 +116,8 @@ impl Socket {
 
     /// Creates an object for a descriptor that is not a socket. The descriptor's flags are unchanged. Selectors treat
     /// it as foreign, because other code reads and writes it.
-    pub(crate) fn from_other(number: RawFd, owns: bool, table: &Rc<Table>) -> io::Result<Socket> {
-        Self::of_number(number, owns, Protocol::None, Phase::Open, table)
+    pub(crate) fn from_other(number: RawFd, table: &Rc<Table>) -> io::Result<Socket> {
+        Self::of_number(number, Protocol::None, Phase::Open, table)
     }
 
     /// Returns a closed socket of the same protocol.
@@ -291,9 +301,8 @@ impl Socket {
         Self::of(parts.fd, parts.protocol, parts.phase, table)
     }
 
-    fn of_number(number: RawFd, owns: bool, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> io::Result<Socket> {
-        let fd = if owns { Fd::Own(adopt::owned(number)?.into()) } else { adopt::lent(number)? };
-        let mut socket = Self::of(fd, protocol, phase, table);
+    fn of_number(number: RawFd, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> io::Result<Socket> {
+        let mut socket = Self::of(adopt::lent(number)?, protocol, phase, table);
         socket.enter_table();
         Ok(socket)
     }

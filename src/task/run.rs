@@ -207,6 +207,9 @@ impl Tasks {
         self.run_time.progress.advance();
         let resumed = resume();
         self.current.set(outer);
+        if outer.is_some() {
+            self.run_time.progress.advance();
+        }
         if self.metering.get() {
             self.add_running_time(id);
         }

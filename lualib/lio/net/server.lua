@@ -160,6 +160,12 @@ local function end_stop(server)
   for token in pairs(server.waiters) do server.driver.scheduler.wakeup(token) end
 end
 
+-- `abandon(server)`: ends a server at once, without waiting. For the code that has started a server and has then failed.
+function M.abandon(server)
+  server.stopping = true
+  end_stop(server)
+end
+
 -- `server:stop([grace_seconds = 0])`: stops accepting, waits at most `grace_seconds` for the connections to end, then
 -- closes the remaining connections, even if an error is raised or the task is killed. Must be called from a task. A
 -- second call does nothing.

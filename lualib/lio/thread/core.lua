@@ -16,6 +16,7 @@ local task = require "lio.task"
 
 local wait <const>, wakeup <const> = task.wait, task.wakeup
 local current <const>, is_waiting <const> = task.current, task.is_waiting
+local spawn <const>, is_alive <const> = task.spawn, task.is_alive
 local pack <const>, unpack <const> = table.pack, table.unpack
 local remove <const> = table.remove
 local end_parent <const> = failure.end_parent
@@ -135,9 +136,17 @@ local function kill_off(t)
   finish(t, false, "killed")
 end
 
+-- Ends a thread that has not begun, because memory or stack space ran out. Allocates nothing.
+local function end_unbegun(t)
+  t.co, t.done = false, true
+  end_after_raise(t)
+end
+
 -- Called when the thread's coroutine ends: by a return, an error or a kill.
 function Thread.__close(t)
-  if not t.done then
+  if not t.begun then
+    end_unbegun(t)
+  elseif not t.done then
     kill_off(t)
   elseif not t.ended then
     end_after_raise(t)
@@ -166,18 +175,27 @@ local function keep_traceback(message)
 end
 
 local function run(t, f, ...)
-  local co = current()
-  t.co, t.begun = co, true
-  parents[co] = t
   local guard <close> = t
+  local co = current()
+  t.co = co
+  parents[co] = t
+  t.begun = true
   finish(t, xpcall(f, keep_traceback, ...))
   return guard and nil
 end
 
 local function start(t, f, ...)
-  local co = task.spawn(run, t, f, ...)
+  local ok, co = pcall(spawn, run, t, f, ...)
+  if t.done then return t end
+  if not ok then
+    -- The caller gets the error, so the thread's scope does not record it.
+    t.killed = true
+    end_unbegun(t)
+    error(co, 0)
+  end
   -- If threads are nested too deeply, `f` has not begun, and `run` has not set `t.co`.
-  if not t.done then t.co = co end
+  t.co = co
+  if not t.begun and not is_alive(co) then end_unbegun(t) end
   return t
 end
 
@@ -290,7 +308,14 @@ end
 -- Kills a thread unless it has ended. If the thread is in the middle of a call, kills it when the call has ended.
 local function kill_soon(t)
   if t.done then return end
-  if task.is_idle(t.co) then M.kill(t) else task.fork(kill_soon, t) end
+  if not (t.co and is_alive(t.co)) then
+    t.killed = true
+    end_unbegun(t)
+  elseif task.is_idle(t.co) then
+    M.kill(t)
+  else
+    task.fork(kill_soon, t)
+  end
 end
 
 -- `thread.status(t)` returns "running"; "waiting" if the thread is waiting or ready to run; "zombie" if it has ended

@@ -6,6 +6,7 @@
 -- task serves the remaining requests. So the server switches coroutines once per round of the loop, not once per
 -- request.
 
+local defer = require "lio.defer"
 local dispatch = require "lio.web.dispatch"
 local exchanges = require "lio.web.exchange"
 local handler_error = require "lio.web.handler_error"
@@ -109,7 +110,7 @@ end
 function AppServer:leave()
   if self.server:count() > 0 then return end
   self.driver:remove_hooks(self)
-  self.driver.timers:free(self.timer)
+  if self.timer then self.driver.timers:free(self.timer) end
 end
 
 -- Connections ------------------------------------------------------------------------------------------
@@ -218,12 +219,25 @@ function AppServer:close()
   self:leave()
 end
 
+-- `app_server:abort()`: closes all connections, and removes the server from the loop, without tasks.
+function AppServer:abort()
+  self.server:close()
+  self.closed = true
+  self:leave()
+end
+
 -- `new(app, driver)` returns an app server on a driver of `lio.net`.
 function M.new(app, driver)
   local server = http.server(app.settings, app.routes, driver.selector)
   local self = setmetatable({
     app = app, driver = driver, server = server, stopping = false, unflushed = {}, websockets = {}, guests = 0,
+    timer = false,
   }, AppServer)
+  local is_complete = false
+  -- After an error, such as a lack of memory, nothing may keep the server.
+  local _ <close> = defer(function()
+    if not is_complete then self:abort() end
+  end)
   server:set_callbacks {
     app_server = self,
     catch = handler_error.catch,
@@ -237,6 +251,7 @@ function M.new(app, driver)
   self.timer = driver.timers:create(self)
   exchanges.register(self)
   driver:add_hooks(self)
+  is_complete = true
   return self
 end
 

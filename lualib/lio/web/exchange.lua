@@ -50,6 +50,8 @@ local function create(req)
   local app_server = app_servers[server]
   local exchange = setmetatable({ id = id, request = req }, app_server.exchange_class)
   if native.is_open(req) then
+    -- From now on, `dispatch.complete` ends the request and its exchange, regardless of what the handler does next.
+    native.record_effect(req, true)
     app_server.exchanges[id], by_request[req] = exchange, exchange
   else
     exchange.peer_closed, exchange.aborted = true, true

@@ -7,6 +7,7 @@ local drivers = require "lio.net.driver"
 local misuse = require "lio.misuse"
 local networks_of = require "lio.web.networks"
 local options = require "lio.options"
+local servers = require "lio.net.server"
 
 local M = {}
 
@@ -114,11 +115,19 @@ end
 -- Serves an app on a listener. Returns the server, and the app server that is its backend. `prepare(app_server)` is
 -- called before the first connection is accepted, which may already wait in the system's queue.
 local function serve(app, driver, listener, prepare)
-  local app_server = app_servers.new(app, driver)
+  local app_server, server
+  local is_complete = false
+  -- An error, such as a lack of memory, must not leave behind a server that the caller cannot stop.
+  local _ <close> = defer(function()
+    if is_complete then return end
+    if server then servers.abandon(server) elseif app_server then app_server:abort() end
+  end)
+  app_server = app_servers.new(app, driver)
   if prepare then prepare(app_server) end
-  local server = driver:serve(listener, app_server)
+  server = driver:serve(listener, app_server)
   server.grace = app.grace
   table.insert(app.servers, server)
+  is_complete = true
   return server, app_server
 end
 
@@ -153,7 +162,7 @@ local function listen(app, call, where, opts)
   -- An error, such as a lack of memory, must not leave behind a listener that the caller cannot close.
   local _ <close> = defer(function()
     if is_complete or not listener then return end
-    if server and server.forget_stop then server.forget_stop() end
+    if server then servers.abandon(server) end
     listener:close()
   end)
   listener, message = driver.net.listen(addr, port, net_options(opts))
@@ -256,7 +265,13 @@ end
 -- Serves an app in this VM until its server has stopped. Calls `on_listening(server)` when the app listens.
 local function run_here(app, where, opts, on_listening)
   local loop = require "lio.loop"
-  local server, message = listen(app, "run", where, opts)
+  local server, message
+  local is_left = false
+  -- After an error, or if the task is killed, the caller cannot stop the server.
+  local _ <close> = defer(function()
+    if server and not (is_left or server.ended) then servers.abandon(server) end
+  end)
+  server, message = listen(app, "run", where, opts)
   if not server then misuse.raise(message) end
   -- Another program may read the address from standard output and send a signal before the loop runs.
   local _ <close> = not loop.is_running() and assert(require("lio.signal").hold("SIGINT", "SIGTERM")) or nil
@@ -265,6 +280,7 @@ local function run_here(app, where, opts, on_listening)
   if loop.is_running() and (opts.watchdog or opts.max_run_time) then loop._limit_run_time() end
   on_listening(server)
   if loop.is_running() then return server:wait() end
+  is_left = true
   loop.grace = app.grace or loop.grace
   return loop.run(server.wait, server)
 end

@@ -154,6 +154,7 @@ return function(res, opts)
     exchange = exchange,
     driver = driver,
     ping = ping,
+    timer = false,
     closed = false,
   }, Events)
   local ok = res:flush()
@@ -162,12 +163,13 @@ return function(res, opts)
     return self
   end
   exchange.event_stream = self
+  -- Added before the timer is created, so that no error prevents the end of the timer.
+  res:on_end(function() self:finish() end)
   if not native.wait(exchange.request, "end") then exchange:on_peer_close() end
   if ping and not self.closed then
     self.timer = driver.timers:create(self)
     driver.timers:set(self.timer, ping)
   end
-  res:on_end(function() self:finish() end)
   if opts.retry then self:send(nil, nil, nil, opts.retry) end
   return self
 end

@@ -264,8 +264,8 @@ fn required_field(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault>
 /// Waits until the system has ended, and returns the exit code. In the stock interpreter, Ctrl-C sets a hook; this
 /// function then ends the system.
 fn wait_for_end(call: &mut Call<'_>) -> Result<i64, Fault> {
-    let system = system(call)?;
-    let code = run::wait(&system, || call.hook() != 0);
+    let (system, hook) = (system(call)?, call.hook());
+    let code = run::wait(&system, || call.hook() != hook);
     call.shared::<CurrentSystem>()?.set_running(false);
     Ok(code.into())
 }
@@ -298,7 +298,7 @@ fn wait(call: &mut Call<'_>) -> Result<i64, Fault> {
 /// service, and returns true. Returns false if the system is ending, or if no service waits and `no_wait` is true.
 fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
     let no_wait = call.is_true(1);
-    let system = system(call)?;
+    let (system, hook) = (system(call)?, call.hook());
     let id = loop {
         if let Some(id) = system.scheduler.next_of_main() {
             break id;
@@ -307,7 +307,7 @@ fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
             return Ok(false);
         }
         // A process signal ends the wait. If the signal has set a hook, the system must end.
-        if !system.scheduler.main_event.wait_once() && call.hook() != 0 {
+        if !system.scheduler.main_event.wait_once() && call.hook() != hook {
             system.quit();
         }
     };

@@ -13,13 +13,14 @@ pub(crate) mod methods;
 mod reply;
 mod send_receive;
 
-use crate::lua::{Call, Fault, Function, FunctionTable, List, ModuleWith, New, Value, failed, functions};
+use crate::lua::{Argument, Call, Fault, Function, FunctionTable, List, ModuleWith, New, Value, failed, functions};
 use crate::socket::{Protocol, Socket, Table, duplicate, inherit};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::{ffi::OsStrExt, fs::PermissionsExt};
+use std::rc::Rc;
 
 /// Converts the result of the system call `call`: a socket to an object, an error to a failure.
 fn made(call: &'static str, socket: io::Result<Socket>) -> Result<New<Socket>, Fault> {
@@ -59,6 +60,19 @@ fn number(call: &Call<'_>) -> Result<RawFd, Fault> {
     }
 }
 
+/// Creates an object for the descriptor at argument 1. The object owns the descriptor only when nothing can fail
+/// afterwards: if memory runs out, the descriptor still belongs to the caller, and must not be closed.
+fn adopt(call: &mut Call<'_>, lend: impl FnOnce(RawFd, &Rc<Table>) -> io::Result<Socket>) -> Result<Argument, Fault> {
+    let (number, table) = (number(call)?, call.shared::<Table>()?);
+    let owns = owns(call, number, &table);
+    let socket = made("fd", lend(number, &table))?;
+    let object = call.create(socket)?;
+    if owns {
+        call.object_mut::<Socket>(object)?.own();
+    }
+    Ok(Argument(object))
+}
+
 /// Returns whether the object for the descriptor `number` will own the descriptor. The result is false if argument 2 is
 /// true, or if lio has lent the descriptor to the VM.
 fn owns(call: &Call<'_>, number: RawFd, table: &Table) -> bool {
@@ -67,22 +81,17 @@ fn owns(call: &Call<'_>, number: RawFd, table: &Table) -> bool {
 
 /// `socket.fd(handle [, no_ownership])`: returns a socket for a foreign descriptor (a lightuserdata or an integer),
 /// which becomes non-blocking and close-on-exec. With `no_ownership`, closing the socket leaves the descriptor open.
-fn fd(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
-    let (number, table) = (number(call)?, call.shared::<Table>()?);
-    let owns = owns(call, number, &table);
-    made("fd", Socket::from_number(number, owns, &table))
+fn fd(call: &mut Call<'_>) -> Result<Argument, Fault> {
+    adopt(call, Socket::from_number)
 }
 
 /// `socket._fd_of_any(handle [, no_ownership])`: like `fd`, for `bee.socket`. A descriptor that is not a socket gets an
 /// object as well, for selectors, `handle`, `detach` and `close`.
-fn fd_of_any(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
-    let (number, table) = (number(call)?, call.shared::<Table>()?);
-    let owns = owns(call, number, &table);
-    let socket = match Socket::from_number(number, owns, &table) {
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTSOCK) => Socket::from_other(number, owns, &table),
+fn fd_of_any(call: &mut Call<'_>) -> Result<Argument, Fault> {
+    adopt(call, |number, table| match Socket::from_number(number, table) {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTSOCK) => Socket::from_other(number, table),
         taken => taken,
-    };
-    made("fd", socket)
+    })
 }
 
 /// `socket._identity(handle)`: returns an integer that no other socket has until the operating system restarts; nil if
