@@ -185,6 +185,7 @@ test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
 	@# The last step of a build uses only one thread, so the models run at the same time.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target loom build module
 	@$(MAKE) --no-print-directory panics
+	@$(MAKE) --no-print-directory alloc-failures
 	@$(MAKE) --no-print-directory suites
 
 loom: ## the models of the mailbox, the workers and the sleep protocol, about two minutes

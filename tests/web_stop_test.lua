@@ -504,7 +504,7 @@ t.test("a server ends when the task in app:run is killed", function()
       local port = select(2, app.servers[1].listener:address())
       net.connect("127.0.0.1", port):close()
       loop.kill(task)
-      print(app.servers[1].ended, net.connect("127.0.0.1", port) == nil)
+      print(app.servers[1].ended, not net.connect("127.0.0.1", port))
     end)
   ]])
   local out = t.run(t.lio() .. " " .. t.quote(script)).out
