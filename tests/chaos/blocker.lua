@@ -1,4 +1,4 @@
--- A service of tests/chaos/server.lua that waits on its own thread for ever: a thread that sabotage.lua leaks.
+-- A service of tests/chaos/server.lua that waits on its own thread without a limit: a thread that sabotage.lua leaks.
 
 local ltask = require "ltask"
 

@@ -108,7 +108,7 @@ function commands.load(order)
   return {}
 end
 
--- What has happened since the last report.
+-- Returns the numbers since the last report.
 function commands.report()
   local result = { durations = durations, done = done, in_flight = in_flight }
   durations = histogram.new()

@@ -25,7 +25,7 @@ local LOAD <const> = 0.7 -- part of the rate that the calibration measures
 local CLIENTS <const>, TASKS <const> = 2, 600 -- tasks of each client during the calibration
 local CALIBRATION <const> = is_sabotaged and 2 or 10 -- seconds
 local IDLE <const> = is_sabotaged and 25 or 60 -- seconds until memory has been returned
-local QUIET <const> = is_sabotaged and 2 or 12 -- seconds without a change of resident memory: it is at rest
+local QUIET <const> = is_sabotaged and 2 or 12 -- seconds without a change of resident memory: it has settled
 -- Deadlines: of an operation, and of the server for slow clients, such as those of a burst.
 local OPERATION <const>, SERVER <const> = is_sabotaged and 5 or 30, is_sabotaged and 15 or 60
 local PATIENCE <const> = is_sabotaged and 5 or 20 -- seconds until the server holds as much as before
@@ -122,7 +122,7 @@ local function watch_load()
   end
 end
 
--- Waits until resident memory is at rest, at most `IDLE` seconds. Returns it.
+-- Waits until resident memory has settled, at most `IDLE` seconds. Returns it.
 local function resting_memory()
   local stop_at, since, before = loop.now() + IDLE, loop.now(), nil
   while true do
@@ -141,7 +141,10 @@ local function await_memory(phase, limit)
     local now = loop.now()
     local one = now >= next_sample and sample(phase) or read_server()
     if now >= next_sample then next_sample = now + 1 end
-    if one.rss_kib <= limit or now - began > IDLE then return now - began, one.rss_kib end
+    if one.rss_kib <= limit or now - began > IDLE then
+      sample(phase)
+      return now - began, one.rss_kib
+    end
     loop.sleep(0.1)
   end
 end
