@@ -173,8 +173,12 @@ impl Call<'_> {
 
     /// Lets interrupts of the VM reach the coroutines that `threads` runs, in addition to the main function.
     pub(crate) fn interrupt_with(&mut self, threads: &Rc<Threads>) {
-        if let Some(context) = vm_context::context_of(self) {
-            let _ = context.threads.set(threads.clone());
+        if let Some(context) = vm_context::context_of(self)
+            && context.threads.set(threads.clone()).is_ok()
+        {
+            // The handler must not find the pointer before the reference that keeps its target alive.
+            compiler_fence(Ordering::SeqCst);
+            context.interrupted_threads.set(Rc::as_ptr(threads).cast());
         }
     }
 }
@@ -240,30 +244,16 @@ fn interrupt_running_vm() {
         if let Some(main) = context.main_coroutine() {
             set_hook(context, &main);
         }
-        if let Some(threads) = context.threads.get() {
+        if let Some(threads) = threads(context) {
             threads.for_each_running(false, |state| set_hook(context, &State::new(state)));
         }
     }
 }
 
-/// A hook of the program, which an interrupt has replaced in one coroutine. The signal handler changes this value only
-/// while the hook of an interrupt is not running.
-#[derive(Default)]
-pub(super) struct ReplacedHook {
-    /// The coroutine; null if no hook is replaced. Only compared, because the coroutine may have been freed.
-    state: Cell<*mut lua_State>,
-    hook: Cell<Option<ffi::lua_Hook>>,
-    mask: Cell<c_int>,
-    count: Cell<c_int>,
-}
-
-impl ReplacedHook {
-    /// Records the hook of a coroutine.
-    fn record(&self, state: &State, hook: ffi::lua_Hook) {
-        self.hook.set(Some(hook));
-        (self.mask.set(state.hook_mask()), self.count.set(state.hook_count()));
-        self.state.set(state.state);
-    }
+/// Returns the coroutines that are interrupted together with the main function.
+fn threads(context: &VmContext) -> Option<&Threads> {
+    // SAFETY: only `interrupt_with` sets the pointer, to a `Threads` that the context keeps alive.
+    unsafe { context.interrupted_threads.get().cast::<Threads>().as_ref() }
 }
 
 /// Sets the hook of interrupts in a coroutine. Records the program's hook if none is recorded. If the hook of another
@@ -340,7 +330,7 @@ where
             if let Some(main) = main.filter(|_| reaches_main) {
                 set_hook(context, &main);
             }
-            if let Some(threads) = context.threads.get() {
+            if let Some(threads) = threads(context) {
                 let is_reached = |state| reaches_main || state != context.main_coroutine.get();
                 threads.for_each_running(true, |state| {
                     if is_reached(state) {

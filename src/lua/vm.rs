@@ -17,7 +17,7 @@ use super::pusher::Pusher;
 use super::state::{State, ffi_methods};
 use super::store::Store;
 use super::text::take_message;
-use super::vm_context::{ALLOCATORS, VmContext, data_type_of};
+use super::vm_context::{ALLOCATORS, ReplacedHook, VmContext, data_type_of};
 use crate::memory::Memory;
 use mlua::ffi::{self, lua_State};
 use std::cell::{Cell, OnceCell};
@@ -122,7 +122,8 @@ impl<T: Send + 'static> Vm<T> {
             #[cfg(feature = "vendored")]
             warnings: Cell::default(),
             threads: OnceCell::new(),
-            replaced_hook: interrupt::ReplacedHook::default(),
+            interrupted_threads: Cell::new(ptr::null()),
+            replaced_hook: ReplacedHook::default(),
         });
         let vm: Vm<T> = Vm(NonNull::from(Box::leak(context)), PhantomData);
         // SAFETY: the context outlives the state that is created here. A new state has no code that the collector could

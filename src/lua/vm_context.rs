@@ -3,14 +3,13 @@
 //! can call its finalizer at any time. The finalizer only closes the store, see `registry`.
 
 use super::block::{shared_key, type_number};
-use super::interrupt::ReplacedHook;
 use super::state::State;
 use super::store::Store;
-use super::threads::Threads;
 use crate::memory::Memory;
 use mlua::ffi::{self, lua_State};
+use std::any::Any;
 use std::cell::{Cell, OnceCell};
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
 
@@ -33,7 +32,9 @@ pub(super) struct VmContext {
     #[cfg(feature = "vendored")]
     pub(super) warnings: Cell<Warnings>,
     /// The `Threads` whose coroutines an interrupt reaches in addition to the main function.
-    pub(super) threads: OnceCell<Rc<Threads>>,
+    pub(super) threads: OnceCell<Rc<dyn Any>>,
+    /// The address of the value in `threads`; null if there is none. The signal handler reads it, so it is one word.
+    pub(super) interrupted_threads: Cell<*const ()>,
     /// The hook of the program that an interrupt has replaced.
     pub(super) replaced_hook: ReplacedHook,
 }
@@ -62,6 +63,26 @@ impl VmContext {
     pub(super) fn data_as<T: 'static>(&self) -> Option<NonNull<T>> {
         let is_there = self.data_type.get() == data_type_of::<T>();
         is_there.then(|| NonNull::new(self.data.cast())).flatten()
+    }
+}
+
+/// A hook of the program, which an interrupt has replaced in one coroutine. The signal handler changes this value only
+/// while the hook of an interrupt is not running.
+#[derive(Default)]
+pub(super) struct ReplacedHook {
+    /// The coroutine; null if no hook is replaced. Only compared, because the coroutine may have been freed.
+    pub(super) state: Cell<*mut lua_State>,
+    pub(super) hook: Cell<Option<ffi::lua_Hook>>,
+    pub(super) mask: Cell<c_int>,
+    pub(super) count: Cell<c_int>,
+}
+
+impl ReplacedHook {
+    /// Records the hook of a coroutine.
+    pub(super) fn record(&self, state: &State, hook: ffi::lua_Hook) {
+        self.hook.set(Some(hook));
+        (self.mask.set(state.hook_mask()), self.count.set(state.hook_count()));
+        self.state.set(state.state);
     }
 }
 

@@ -75,8 +75,8 @@ local ALLOWED <const> = { 3, 1024, 0 }
 -- The result of the last `measure`.
 local last
 
--- Runs sweeps until one leaves nothing behind. The first sweep may fill caches. Each of six sweeps would leave something
--- behind if there was a leak.
+-- Runs sweeps until one leaves nothing behind. The first sweep may fill caches. Each of six sweeps would leave
+-- something behind if there was a leak.
 local function check_leaks(name, run)
   local grown
   last = last or measure()
@@ -144,8 +144,8 @@ function M.sweep_in_tasks(text)
   check_leaks(text, function() sweep(text, make, false, call_in_task) end)
 end
 
---- Sweeps the call `text`, which uses `req` and `res`, in handlers of requests. `request(handler)` sends a request whose
--- handler is `handler(req, res)`.
+--- Sweeps the call `text`, which uses `req` and `res`, in handlers of requests. `request(handler)` sends a request
+-- whose handler is `handler(req, res)`.
 function M.sweep_in_requests(text, request)
   M.calls = M.calls + 1
   local f

@@ -160,7 +160,7 @@ local function end_stop(server)
   for token in pairs(server.waiters) do server.driver.scheduler.wakeup(token) end
 end
 
--- `abandon(server)`: ends a server at once, without waiting. For the code that has started a server and has then failed.
+-- `abandon(server)`: ends a server at once, without waiting. For code that has started a server and has then failed.
 function M.abandon(server)
   server.stopping = true
   end_stop(server)
