@@ -81,7 +81,8 @@ impl ReplacedHook {
     /// Records the hook of a coroutine.
     pub(super) fn record(&self, state: &State, hook: ffi::lua_Hook) {
         self.hook.set(Some(hook));
-        (self.mask.set(state.hook_mask()), self.count.set(state.hook_count()));
+        self.mask.set(state.hook_mask());
+        self.count.set(state.hook_count());
         self.state.set(state.state);
     }
 }
