@@ -25,8 +25,8 @@ local function each(count, f)
   return failed, message
 end
 
---- Opens `order.connections` connections, and sends all except the last byte of a body of `order.size` bytes on each. All
--- bodies are the same, so no connection waits for its request until the server closes it.
+--- Opens `order.connections` connections, and sends all except the last byte of a body of `order.size` bytes on each.
+-- All bodies are the same, so no connection waits for its request until the server closes it.
 function M.hold(host, port, name, order)
   local body = content.of(name, order.size)
   local digest = content.digest(body)

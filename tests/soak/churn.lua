@@ -20,7 +20,8 @@ local function head(method, path, more)
   return ("%s %s HTTP/1.1\r\nHost: soak\r\n%s\r\n"):format(method, path, more or "")
 end
 
--- The ways in which a client gives up, before it closes its connection. Each function gets a connection, an id and a random generator.
+-- The ways in which a client gives up, before it closes its connection. Each function gets a connection, an id and a
+-- random generator.
 local GIVEN_UP <const> = {
   ["part of a head"] = function(c) c:send "GET /echo/gone HTTP/1.1\r\nHo" end,
   ["part of an answer"] = function(c, id, random)
