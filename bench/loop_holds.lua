@@ -1,7 +1,7 @@
 -- `lio bench/loop_holds.lua`: measures for how long one operation keeps the other tasks of a loop from running, for
--- docs/tuning.md. While an operation runs in a task, another task takes every turn that it can get. The longest CPU time
--- between two of its turns is what other tasks have to wait; time for which the processor runs other programs does not
--- count. Each operation runs three times; the smallest result counts.
+-- docs/tuning.md. While an operation runs in a task, another task takes every turn that it can get. The longest CPU
+-- time between two of its turns is what other tasks have to wait; time for which the processor runs other programs does
+-- not count. Each operation runs three times; the smallest result counts.
 
 local compress = require "lio.compress"
 local crypto = require "lio.crypto"
