@@ -4,7 +4,7 @@
 --   gap     leaves out an event of a stream                      wrong    answers with the response of another request
 --   service leaves a service running     descriptor, task, timer  leaks one of these     stuck  never answers
 --   memory  leaks 64 KiB                 thread   leaves threads running
---   hoard   keeps a long body
+--   hoard   keeps each body above 100 kB
 
 local loop = require "lio.loop"
 local ltask = require "ltask"
@@ -14,8 +14,7 @@ local M = {}
 local chosen, turn = "none", 0
 local leaked = {}
 
---- Keeps a value until the process ends.
-function M.keep(value) leaked[#leaked + 1] = value end
+local function keep(value) leaked[#leaked + 1] = value end
 
 function M.choose(name) chosen = name or "none" end
 
@@ -26,15 +25,20 @@ function M.strikes(name)
   return turn % 8 == 0
 end
 
+--- Keeps the body of a request, if that was chosen and it is long.
+function M.hoard(body)
+  if chosen == "hoard" and #body > 100000 then keep(body) end
+end
+
 -- Leaks a descriptor, memory, a task, a thread or a timer, if that was chosen.
 local function leak()
-  if M.strikes "descriptor" then M.keep(io.open "/dev/null") end
-  if M.strikes "memory" then M.keep(("x"):rep(65536 + turn)) end
+  if M.strikes "descriptor" then keep(io.open "/dev/null") end
+  if M.strikes "memory" then keep(("x"):rep(65536 + turn)) end
   if M.strikes "thread" and turn % 80 == 0 then ltask.spawn "blocker" end
   if M.strikes "timer" then loop.timeout(3600, function() end) end
   if M.strikes "task" then
     local token = {}
-    M.keep(token)
+    keep(token)
     loop.fork(function() loop.wait(token) end)
   end
 end

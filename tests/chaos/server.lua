@@ -44,7 +44,7 @@ end)
 app:post("/digest/:id", function(req)
   local body = req:body()
   if not body then return end
-  if #body > 100000 and sabotage.strikes "hoard" then sabotage.keep(body) end
+  sabotage.hoard(body)
   return { id = req.params.id, digest = content.digest(body) }
 end)
 
