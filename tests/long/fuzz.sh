@@ -5,6 +5,7 @@
 #   bash tests/long/fuzz.sh [WORD...]          only fuzzers whose names contain one of the words
 #   bash tests/long/fuzz.sh --build            only builds the fuzzers
 #   LIO_FUZZ_SECONDS=20 bash tests/long/fuzz.sh       20 seconds for each fuzzer
+#   LIO_FUZZ_SEED=1 bash tests/long/fuzz.sh           the same random choices in each run with the same corpus
 # By default, all runs together end within the time limit of `make test-long`. Needs a C++ compiler.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
@@ -36,10 +37,11 @@ if [ "$duration" -lt 1 ]; then
   echo "0 passed, 1 failed"
   exit 1
 fi
+
 # fuzz NAME: runs a fuzzer and prints its figures. Succeeds if the fuzzer has found nothing.
 fuzz() {
   local name=$1 log=$scratch/$1 status inputs coverage TIMEFORMAT='%U'
-  { time bash fuzz/run.sh "$name" "$duration" -print_final_stats=1 >"$log" 2>&1 </dev/null; } 2>"$log.time"
+  { time bash fuzz/run.sh "$name" "$duration" -print_final_stats=1 -seed="${LIO_FUZZ_SEED:-0}" >"$log" 2>&1 </dev/null; } 2>"$log.time"
   status=$?
   inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   coverage=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
