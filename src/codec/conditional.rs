@@ -94,8 +94,9 @@ fn lists(field: &[u8], tag: &[u8], comparison: Comparison) -> Option<bool> {
     let mut rest = field;
     let (mut found, mut any) = (false, false);
     loop {
-        while let [b' ' | b'\t' | b',', behind @ ..] = rest {
-            rest = behind;
+        rest = rest.trim_ascii_start();
+        while let [b',', behind @ ..] = rest {
+            rest = behind.trim_ascii_start();
         }
         if rest.is_empty() {
             return any.then_some(found);

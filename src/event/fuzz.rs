@@ -9,7 +9,7 @@ use super::{CLOSED, ERROR, HANG_UP, Kind, Mode, READ, Registration, Selector, So
 use crate::codec::fuzz_input::Input;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::collections::HashMap;
@@ -69,7 +69,8 @@ impl Near {
 /// Returns the readiness of a descriptor according to poll(2).
 fn truth(fd: BorrowedFd<'_>) -> u8 {
     let mut list = [PollFd::from_borrowed_fd(fd, PollFlags::IN | PollFlags::OUT | PollFlags::RDHUP)];
-    poll(&mut list, Some(&Timespec::default())).expect("poll(2) works");
+    // libFuzzer measures the time of an input with a signal.
+    retry_on_intr(|| poll(&mut list, Some(&Timespec::default()))).expect("poll(2) works");
     let flags = list[0].revents();
     let mut bits = 0;
     for (theirs, ours) in [

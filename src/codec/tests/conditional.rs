@@ -47,6 +47,7 @@ fn if_none_match_compares_weakly_in_lists_and_with_an_asterisk() {
         "\"x\", \"abc-1\"",
         "\"x\",W/\"abc-1\",\"y\"",
         " ,\t\"abc-1\" , ",
+        "\"x\"\x0c,,\x0c\"abc-1\"",
         "*",
         "\"a,b\", \"abc-1\"",
     ];
