@@ -298,13 +298,11 @@ impl Selector {
         Ok(())
     }
 
-    /// Requests `bits` from the system, which reports current conditions again. Nothing else says that a remembered
-    /// condition of a foreign descriptor has ended, so it is forgotten.
+    /// Requests `bits` from the system, which reports current conditions again. Remembered conditions may have ended, so
+    /// they are forgotten.
     fn request_again(&self, registration: &Registration, bits: u8) -> io::Result<()> {
         self.set_system_interest(registration, bits)?;
-        if !registration.is_own() {
-            registration.ready.set(0);
-        }
+        registration.ready.set(0);
         Ok(())
     }
 }
@@ -326,7 +324,7 @@ fn token(slot: usize, generation: u32) -> Token {
 mod tests {
     use super::*;
     use crate::event::adopt::{self, Fd};
-    use crate::event::{CLOSED, Inbox, Source};
+    use crate::event::{CLOSED, ERROR, Inbox, Source};
     use std::io::{Read, Write};
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
@@ -496,6 +494,29 @@ mod tests {
         let bits = |number: RawFd| reported.iter().find(|(one, _)| one.number == number).map(|(_, bits)| *bits);
         assert_eq!(bits(near.as_raw_fd()), Some(WRITE));
         assert_eq!(bits(first.number), Some(READ | WRITE));
+    }
+
+    #[test]
+    fn an_error_that_was_received_is_not_reported_after_a_change_of_the_request() {
+        for is_own in [true, false] {
+            let (mut near, far) = UnixStream::pair().unwrap();
+            near.write_all(b"x").unwrap();
+            let number = near.as_raw_fd();
+            let selector = Selector::new(16).unwrap();
+            let source = Source::new(Fd::Own(OwnedFd::from(near.try_clone().unwrap()).into()), Kind::Other);
+            let registration = match is_own {
+                true => source.join(&selector, 0, Mode::Once).unwrap(),
+                false => selector.add(number, 0, Mode::Once).unwrap(),
+            };
+            // The peer closes with an unread byte.
+            drop(far);
+            selector.wait(Some(Duration::ZERO), || false).unwrap();
+            assert!(selector.next().is_none());
+            assert_eq!(near.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+            selector.modify(&registration, READ | WRITE | ERROR, Mode::Epoll).unwrap();
+            selector.wait(Some(Duration::ZERO), || false).unwrap();
+            assert_eq!(selector.next().map(|(_, bits)| bits & ERROR), Some(0), "own: {is_own}");
+        }
     }
 
     fn errno<T>(result: io::Result<T>) -> Option<Errno> {
