@@ -137,7 +137,6 @@ sanitize-module: sanitized-bin ## every Lua suite in a stock interpreter and in 
 # above, which these rules do not use.
 SECONDS ?= 60
 FUZZERS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
-FUZZ_BIN := fuzz/target/$(HOST)/release
 # The flags of cargo-fuzz, which is not required. libFuzzer reads counters of the executed code, and compared values.
 FUZZ_FLAGS := --cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module $(addprefix -Cllvm-args=-, \
   sanitizer-coverage-level=4 sanitizer-coverage-inline-8bit-counters sanitizer-coverage-pc-table \

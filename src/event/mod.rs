@@ -11,7 +11,7 @@
 //! | `readiness_check` | the check of remembered readiness with poll(2) |
 //! | [`waker`] | wakers for other threads |
 //! | [`background`] | work on other threads |
-//! | `fuzz` | the target of a fuzzer |
+//! | `fuzz`, `fuzz_timers` | the target of a fuzzer |
 //! | [`pause`] | the observer of a thread's waits |
 //! | [`adopt`] | descriptors given as raw numbers |
 //! | [`signals`] | signals, which make a pipe readable |
@@ -31,6 +31,8 @@ pub(crate) mod background;
 pub(crate) mod clock;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzz_timers;
 mod interest;
 pub(crate) mod pause;
 mod readiness_check;

@@ -40,14 +40,16 @@ fi
 
 # fuzz NAME: runs a fuzzer and prints its figures. Succeeds if the fuzzer has found nothing.
 fuzz() {
-  local name=$1 log=$scratch/$1 status inputs coverage TIMEFORMAT='%U'
-  { time bash fuzz/run.sh "$name" "$duration" -print_final_stats=1 -seed="${LIO_FUZZ_SEED:-0}" >"$log" 2>&1 </dev/null; } 2>"$log.time"
+  local name=$1 log=$scratch/$1 status inputs coverage TIMEFORMAT='%U %S'
+  {
+    time bash fuzz/run.sh "$name" "$duration" -print_final_stats=1 -seed="${LIO_FUZZ_SEED:-0}" >"$log" 2>&1 </dev/null
+  } 2>"$log.time"
   status=$?
   inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   coverage=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
   if [ "$status" = 0 ] && [ "${inputs:-0}" -gt 0 ]; then
     printf '%-20s %10d inputs %5d s %5.0f s of CPU time %6d places\n' "$name" "$inputs" "$duration" \
-      "$(tail -n 1 "$log.time")" "${coverage:-0}"
+      "$(awk 'END { print $1 + $2 }' "$log.time")" "${coverage:-0}"
     return 0
   fi
   printf '%-20s FAILED (exit code %d)\n' "$name" "$status"
