@@ -235,6 +235,7 @@ end
 t.test("an invalid argument of ltask is accepted or raises an error at the line of the call", function()
   local out, _, code = kit.system({
     main = CALLS .. WALK .. OTHERS .. REPORT,
+    drops_blocks = true,
     services = {
       peer = "local S = {} function S.echo(...) return ... end return S",
       other = "return { echo = print }",

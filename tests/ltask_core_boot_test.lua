@@ -344,7 +344,9 @@ for _, thread in ipairs { "boot.new_thread(2)", "" } do
         local exclusive = require "ltask.exclusive"
         local take, descriptor = exclusive.eventinit()
         assert(type(descriptor) == "userdata" and take())
-        local _, refused = pcall(exclusive.send, 1, 0, 1, ltask.pack "too early")
+        local block, size = ltask.pack "too early"
+        local _, refused = pcall(exclusive.send, 1, 0, 1, block, size)
+        ltask.remove(block, size)
         local steps = 0
         while coroutine.yield() do
           steps = steps + 1

@@ -31,8 +31,8 @@ app:get("/stop", function() collectgarbage "stop" return "stopped" end)
 app:run("127.0.0.1:0", { OPTIONS })
 ]]
 
--- Starts the program, and calls `f(get, port)`; `get(path)` returns the body of a response.
-local function test(name, options, f)
+-- Starts the program, and calls `f(get, port)`; `get(path)` returns the body of a response. `opts` as in `t.test`.
+local function test(name, options, f, opts)
   t.test(name, function()
     local script = t.write(t.tmp() .. "/server.lua", (PROGRAM:gsub("OPTIONS", options)))
     local child <close> = t.spawn(t.lio() .. " " .. t.quote(script) .. " 2>&1")
@@ -44,7 +44,7 @@ local function test(name, options, f)
     child:kill()
     child:all()
     t.eq(child:close(), 0)
-  end)
+  end, opts)
 end
 
 -- Returns the resident memory of the process and the memory of its VM, in KiB.
@@ -87,7 +87,7 @@ for _, case in ipairs { { "a program", "" }, { "a worker", "workers = 2" } } do
     t.ok(peak > 20000, peak)
     local after = await(get, peak / 4)
     t.ok(after < before + 12000, ("%.0f KiB before, %.0f after"):format(before, after))
-  end)
+  end, { resident = true })
 end
 
 -- Regression: only the memory of the VM was watched, which does not contain the bodies that a server receives.
@@ -101,7 +101,7 @@ for _, case in ipairs { { "a program", "" }, { "workers", "workers = 2" } } do
       t.ok(loop.now() < deadline, ("%.0f KiB before, %.0f at most, %.0f after"):format(before, peak, (memory(get))))
       loop.sleep(0.3)
     end
-  end)
+  end, { resident = true })
 end
 
 test("memory in use is not collected again and again", "", function(get)

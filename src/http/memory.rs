@@ -200,6 +200,10 @@ impl Transport for ServerEnd {
         }
         room[..count].copy_from_slice(&pair.to_server[..count]);
         pair.to_server.advance(count);
+        if pair.to_server.is_empty() {
+            // An idle connection owns no memory.
+            pair.to_server = BytesMut::new();
+        }
         Ok(Attempt::Done(count))
     }
 
