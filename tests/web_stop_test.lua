@@ -493,6 +493,18 @@ t.test("app:run inside a task serves until the server is stopped", function()
   t.eq({ ok, served }, { true, "x" }, tostring(problem))
 end)
 
+-- Regression: the app kept each server that it had started.
+t.test("a server that has stopped can be collected, although its app continues", function()
+  local app = require("lio.webserver").new()
+  loop.run(function()
+    for _ = 1, 20 do app:listen("127.0.0.1:0"):stop(0) end
+    loop.sleep(0)
+    collectgarbage()
+    collectgarbage()
+    t.eq(next(app.servers), nil)
+  end)
+end)
+
 -- Regression: the server continued to serve, and no code could stop it.
 t.test("a server ends when the task in app:run is killed", function()
   local script = t.write(t.tmp() .. "/killed.lua", [[
@@ -501,10 +513,11 @@ t.test("a server ends when the task in app:run is killed", function()
       local app = web.new()
       local task = loop.fork(function() app:run "127.0.0.1:0" end)
       repeat loop.sleep(0.001) until app.servers[1]
-      local port = select(2, app.servers[1].listener:address())
+      local server = app.servers[1]
+      local port = select(2, server.listener:address())
       net.connect("127.0.0.1", port):close()
       loop.kill(task)
-      print(app.servers[1].ended, not net.connect("127.0.0.1", port))
+      print(server.ended, not net.connect("127.0.0.1", port))
     end)
   ]])
   local out = t.run(t.lio() .. " " .. t.quote(script)).out

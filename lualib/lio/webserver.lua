@@ -79,7 +79,7 @@ function M.new(opts)
     listed = {}, -- the entries, in the order in which they were added
     names = {}, -- name of a route: its entry
     wrappers = {}, -- middleware
-    servers = {},
+    servers = setmetatable({}, { __mode = "v" }), -- servers of the app; for tests
     mounts = {}, -- mounts of other apps in this app
     mounted_in = {}, -- mounts of this app in other apps
   }, App)
