@@ -116,7 +116,7 @@ local LIMIT <const> = os.getenv "LIO_MEMCHECK" and 200 or 60
 function kit.program(source, dir, seconds, drops_blocks)
   dir = dir or t.tmp()
   t.write(dir .. "/program.lua", source)
-  local known = t.root .. "tests/lsan_blocks.supp"
+  local known = t.root .. "tests/lsan_blocks.supp:print_suppressions=0"
   local env = drops_blocks and "env " .. t.quote("LSAN_OPTIONS=suppressions=" .. known) or ""
   local r = t.run(string.format("cd %s && timeout -k 1 %g %s %s program.lua",
     t.quote(dir), seconds or LIMIT, env, kit.host()))
