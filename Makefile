@@ -96,7 +96,7 @@ checked: tools ## Rust tests and every Lua suite in the executable, with debug a
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 # Both versions of Lua use one folder, in which the crates that do not differ are compiled once.
 SANITIZED := $(TARGET)/sanitize
-SANITIZED_BIN := $(SANITIZED)/lio$(LUA_VERSION)
+SANITIZED_BIN := $(SANITIZED)/bin$(LUA_VERSION)/lio
 SANITIZED_STOCK := $(SANITIZED)/lua$(LUA_VERSION)
 SANITIZED_MODULES := $(SANITIZED)/modules$(LUA_VERSION)
 REPORTS := $(abspath $(SANITIZED))/reports
@@ -115,6 +115,7 @@ CHECK_REPORTS := if [ -n "$$(ls -A '$(REPORTS)')" ]; then cat '$(REPORTS)'/*; ec
 .PHONY: sanitized-bin
 sanitized-bin: tools
 	$(SANITIZE) build --bin lio $(SANITIZE_OPTIONS) --features $(FEATURE)$(,)vendored$(,)plain_malloc
+	@mkdir -p '$(dir $(SANITIZED_BIN))'
 	@cp '$(SANITIZED)/$(HOST)/checked/lio' '$(SANITIZED_BIN).new' && mv -f '$(SANITIZED_BIN).new' '$(SANITIZED_BIN)'
 
 sanitize: sanitized-bin ## every Lua suite in the executable, built with AddressSanitizer and LeakSanitizer, C code included
