@@ -154,12 +154,14 @@ function kit.lio(lua_path)
   }, " ")
 end
 
---- Returns the command of `lio` for a child that strace traces. LeakSanitizer does not work there.
-function kit.traced_lio()
+--- Returns a prefix for shell commands, with which LeakSanitizer does not check the child; it is usually empty.
+function kit.without_leak_check()
   local options = os.getenv "LIO_TEST_SANITIZER" and os.getenv "ASAN_OPTIONS"
-  local prefix = options and "env " .. kit.quote("ASAN_OPTIONS=" .. options .. ":detect_leaks=0") .. " " or ""
-  return prefix .. kit.lio()
+  return options and "env " .. kit.quote("ASAN_OPTIONS=" .. options .. ":detect_leaks=0") .. " " or ""
 end
+
+--- Returns the command of `lio` for a child that strace traces. LeakSanitizer does not work there.
+function kit.traced_lio() return kit.without_leak_check() .. kit.lio() end
 
 --- Returns the path of the `lio` executable, in either host.
 function kit.bin() return absolute(os.getenv "LIO_BIN" or root .. "target/release/lio") end
