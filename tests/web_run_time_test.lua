@@ -68,28 +68,35 @@ end
 
 local ERROR <const> = "max_run_time: the task has run for more than 0.1 s without waiting"
 
+-- Returns the text without the folder of the program.
+local function without_folder(text) return (text:gsub("/[^ ]*/", "")) end
+
 -- The requests for a server with max_run_time = 0.1. `again` returns a connection.
 local function check_requests(child, port)
   local c <close> = http.open(port)
   local response = c:ask(get "/loop")
   t.eq(response.status, 503)
-  child:expect("^lio: error in GET /loop: " .. ERROR:gsub("%p", "%%%0") .. "$")
+  -- The position is that of the loop.
+  child:expect("^lio: error in GET /loop: [^ ]*/server%.lua:5: " .. ERROR:gsub("%p", "%%%0") .. "$")
   child:expect "^stack traceback:$"
   child:expect "server%.lua:5: in "
   t.eq(c:ask(get "/").body, "fine", "the connection stays open")
-  t.eq(c:ask(get "/once").body, "false " .. ERROR, "code that catches the error continues")
+  t.eq(without_folder(c:ask(get "/once").body), "false server.lua:16: " .. ERROR, "code that catches the error continues")
   t.eq(c:ask(get "/coroutine").status, 503)
   t.eq(c:ask(get "/closes").status, 503)
   child:expect "^closed$"
   local custom = c:ask(get "/custom")
   t.eq(custom.status, 503)
-  t.eq(custom.body, ERROR)
+  t.eq(without_folder(custom.body), "server.lua:34: " .. ERROR)
   local begun <close> = http.open(port)
   begun:send(get "/begun")
   t.eq(begun:read_head().status, 200)
   local caught <close> = http.open(port)
   caught:send(get "/catch")
   t.ok(caught:ended(), "the error is raised again if the handler catches it twice")
+  -- The place is reported, because the task's own error has none.
+  child:expect "a task has caught the error and has not waited since; the task ends now"
+  child:expect "server%.lua:13: in "
   t.eq(c:ask(get "/").body, "fine")
 end
 
@@ -193,8 +200,51 @@ t.test("max_run_time also ends a task after a service has run on the main thread
     local loop = require "lio.loop"
     loop.max_run_time = 0.05
     local ok, message = pcall(loop.run, function() while true do end end)
-    print(ok, message:match "^[^\n]*")
+    print(ok, message:match "max_run_time: [^\n]*")
   ]]):format(dir .. "/?.lua")), "false\tmax_run_time: the task has run for more than 0.05 s without waiting\n")
+end)
+
+-- Regression: while a C function ran, there was no report, and after it the time began anew.
+t.test("a long call of a C function is reported while it runs, and ends with the error", function()
+  local dir = t.tmp()
+  local script = t.write(dir .. "/program.lua", [[
+    local loop = require "lio.loop"
+    loop.watchdog, loop.max_run_time = 0.1, 0.2
+    loop.run(function()
+      local text = ("a"):rep(100)
+      print(pcall(function()
+        local length, began = 1000, os.clock()
+        repeat
+          local started = os.clock()
+          local _ = text:rep(length // 100):find ".-.-b"
+          if os.clock() - started > 0.6 then break end
+          length = length * 2
+          loop.sleep(0)
+        until os.clock() - began > 60
+        return "continued"
+      end))
+    end)
+  ]])
+  local r = t.run("timeout -s KILL 100 " .. t.bin() .. " " .. t.quote(script))
+  local ok, message = r.out:match "^(%a+)\t([^\n]*)\n$"
+  t.eq(ok, "false", r.out .. r.err)
+  t.ok(message:find "program%.lua:%d+: max_run_time: the task has run for more than 0%.2 s", message)
+  t.ok(r.err:find("^lio: a task has run for %d+%.%d s without waiting; it is in a C function, such as string%.find\n"),
+    r.err)
+end)
+
+-- Regression: in a service, both options of `app:run`, and the fields of the loop, had no effect.
+t.test("the limits apply to a service of `lio --service`", function()
+  local child <close>, port = start(t.bin() .. " --service", "watchdog = 0.05, max_run_time = 0.1")
+  loop.run(function()
+    local c <close> = http.open(port)
+    t.eq(c:ask(get "/loop").status, 503)
+    t.eq(c:ask(get "/").body, "fine")
+  end)
+  child:expect "has not paused for %d+%.%d s; stack traceback:$"
+  child:expect "server%.lua:5: in "
+  child:expect("error in GET /loop: [^ ]*/server%.lua:5: " .. ERROR:gsub("%p", "%%%0") .. "$")
+  child:kill "KILL"
 end)
 
 -- Regression: `run` returned as after success.
@@ -205,7 +255,7 @@ t.test("loop.run raises if its function catches the error of max_run_time and is
     local ok, message = pcall(loop.run, function()
       while true do pcall(function() while true do end end) end
     end)
-    print(ok, message:match "^[^\n]*")
+    print(ok, message:match "max_run_time: [^\n]*")
   ]], "false\tmax_run_time: the task has run for more than 0.05 s without waiting\n")
 end)
 
@@ -242,7 +292,7 @@ test("a stock interpreter refuses max_run_time without workers", function()
   end)
   loop.max_run_time = 0
   t.eq(ok, false)
-  t.ok(message:find("loop.max_run_time: tasks can be interrupted only in the executable lio", 1, true), message)
+  t.ok(message:find("loop.max_run_time: tasks of this program cannot be interrupted", 1, true), message)
 end)
 
 -- Regression: the server that `app:run` had started before it raised continued to serve.
@@ -252,7 +302,7 @@ test("app:run that raises because of max_run_time leaves no server behind", func
   local ok, message = pcall(app.run, app, "127.0.0.1:0", { max_run_time = 1 })
   loop.max_run_time = 0
   t.eq(ok, false)
-  t.ok(message:find("tasks can be interrupted only", 1, true), message)
+  t.ok(message:find("tasks of this program cannot be interrupted", 1, true), message)
   local server = app.servers[1] -- nil if it has been collected
   t.ok(not server or server.ended)
 end)

@@ -26,7 +26,8 @@ M.grace = 10
 -- Limits of the time that a task may run without waiting, in seconds of CPU time; 0: no limit. After `watchdog`, the
 -- task and its traceback are reported on standard error; `max_run_time` raises an error in the task. `run` reads both
 -- fields. In a service, the boot table has fields with these names instead.
-M.watchdog = 5
+local WATCHDOG <const> = 5
+M.watchdog = WATCHDOG
 M.max_run_time = 0
 
 local selector = assert(lio.create())
@@ -274,15 +275,18 @@ end
 -- `loop._limit_run_time()`: for the library. Applies the fields `watchdog` and `max_run_time` to a running loop.
 function M._limit_run_time()
   local watchdog, max_run_time = limit_of "watchdog", limit_of "max_run_time"
-  if owner.is_service then return end
-  if not run_time.limit(watchdog, max_run_time) and max_run_time > 0 then
-    misuse.raise "loop.max_run_time: tasks can be interrupted only in the executable lio, on Linux, and if the program \
-does not handle SIGURG"
+  if owner.is_service then
+    -- For fields with their default values, the limits of the system apply.
+    run_time.limit_service(watchdog ~= WATCHDOG and watchdog or nil, max_run_time ~= 0 and max_run_time or nil)
+  elseif not run_time.limit(watchdog, max_run_time) and max_run_time > 0 then
+    misuse.raise("loop.max_run_time: tasks of this program cannot be interrupted: this needs the executable lio, "
+      .. "Linux, and a program that does not handle SIGURG; workers (app:run with workers = 2) can be interrupted in "
+      .. "a stock interpreter, too")
   end
 end
 
 local function leave(state)
-  run_time.stop()
+  if owner.is_service then run_time.limit_service() else run_time.stop() end
   finished, stopping, owner.is_running = true, true, false
   if state.others then kill_own(state) else task.kill_all() end
   timers.cancel_all()

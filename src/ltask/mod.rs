@@ -79,6 +79,7 @@
 //! | `ready_queues`, `sleep`, `worker_queue`, `scheduler` | where ready services wait, and for which worker |
 //! | `statistics`, `registry`, `log`, `unanswered` | statistics, ids, log lines and unanswered requests of services |
 //! | `timers`, `monitor`, `progress` | what other threads share with the monitor thread |
+//! | `run_limits` | the limits of the time that a service runs without waiting |
 //! | `watcher` | what services share with the I/O threads |
 //! | `system` | what all threads share; posting messages |
 //! | `service_io`, `library_state`, `service`, `service_vm` | the loop of a service; a service, its VM, a slice |
@@ -110,6 +111,7 @@ mod progress;
 mod ready_queues;
 pub(crate) mod registry;
 pub(crate) mod run;
+mod run_limits;
 pub(crate) mod scheduler;
 pub(crate) mod service;
 pub(crate) mod service_io;

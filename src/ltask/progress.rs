@@ -10,7 +10,7 @@ use crate::event::pause::{self, Pause};
 use crate::lua::interrupt::Target;
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 thread_local! {
     /// The progress of the calling thread, if it is a service's own thread, and the shared state of the monitor thread.
@@ -27,7 +27,8 @@ pub(crate) struct Progress {
     turn: AtomicU64,
     service: AtomicU32,
     target: Target,
-    traceback_requested: AtomicBool,
+    /// The turn for which a traceback was requested; 0 if there is no request.
+    traceback_requested: AtomicU64,
     /// The last turn whose traceback was logged.
     reported: AtomicU64,
     /// Incremented when the thread starts waiting, in a selector or for its event, and when it stops waiting. Odd while
@@ -107,15 +108,15 @@ impl Progress {
         self.waits.load(Ordering::Acquire)
     }
 
-    /// Makes the running slice log its traceback.
-    pub(super) fn request_traceback(&self) {
-        self.traceback_requested.store(true, Ordering::Release);
+    /// Makes the slice `turn` log its traceback.
+    pub(super) fn request_traceback(&self, turn: u64) {
+        self.traceback_requested.store(turn, Ordering::Release);
         self.interrupt();
     }
 
-    /// Returns whether a traceback was requested since the last call.
+    /// Returns whether a traceback of the running slice was requested since the last call.
     pub(super) fn take_traceback_request(&self) -> bool {
-        self.traceback_requested.swap(false, Ordering::Acquire)
+        self.traceback_requested.swap(0, Ordering::Acquire) == self.turn.load(Ordering::Relaxed)
     }
 
     /// Makes the running slice check how long its task has run, or raise an error if the system is ending.

@@ -129,7 +129,7 @@ fn interrupted(call: &mut Call<'_>) -> Interruption {
     if service.system().is_quitting() {
         return Interruption::RaiseEverywhere(Fault::message("the system has ended"));
     }
-    let max_run_time = service.system().config.max_run_time;
+    let max_run_time = service.statistics.limits.max_run_time(service.system().config.max_run_time);
     if with_progress(service, Progress::take_traceback_request)
         && let Some(traceback) = call.traceback(0)
         && let Some(service) = call.data::<Service>()
@@ -151,7 +151,16 @@ fn check_run_time(call: &mut Call<'_>, max_run_time: Duration) -> Interruption {
     }
     match run_time.check(Duration::from_nanos(thread_nanos())) {
         Overrun::Exceeded => Interruption::Raise(run_time.error()),
-        Overrun::ExceededAgain => Interruption::RaiseInTask(run_time.error()),
+        Overrun::ExceededAgain { is_first } => {
+            if is_first
+                && let Some(traceback) = call.traceback(0)
+                && let Some(service) = call.data::<Service>()
+            {
+                let (id, label) = (service.id, service.statistics.label());
+                service.system().log_text(id, &format!("service {id} ({label}): {}; {traceback}", run_time.caught()));
+            }
+            Interruption::RaiseInTask(run_time.error())
+        }
         Overrun::None | Overrun::Reported(_) => Interruption::Continue,
     }
 }

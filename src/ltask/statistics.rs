@@ -1,6 +1,7 @@
 //! Statistics of a service, and flags that other threads set, whether or not the service is running.
 
 use super::message::ServiceId;
+use super::run_limits::RunLimits;
 use super::sync::lock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
@@ -19,6 +20,8 @@ pub(crate) struct Statistics {
     pub(crate) coroutines: AtomicU64,
     /// Whether the service is configured to have its own thread (G1).
     pub(crate) exclusive: AtomicBool,
+    /// The service's own limits of the time without a wait.
+    pub(crate) limits: RunLimits,
     /// Whether the service must end after its current slice.
     pub(crate) must_end: AtomicBool,
     /// Whether the watchdog has reported a slice of the service since `core.take_long_slice_report` was last called.

@@ -36,8 +36,7 @@ struct Sample {
     /// The age of the slice at which its thread must check the running time of its task; 0 before the first sample.
     next_check: u64,
     logged: bool,
-    /// The service's statistics, kept since the watchdog requested the traceback, because the service may be dead when
-    /// the next line is logged.
+    /// The service's statistics, kept since the second sample, because the service may be dead when a line is logged.
     statistics: Option<Arc<Statistics>>,
     /// For a service's own thread: the value of [`Progress::waits`], and whether the service was reported as blocked.
     waits: u64,
@@ -145,7 +144,7 @@ impl Watchdog {
 impl Sample {
     /// Checks the slice, whose age is `age` nanoseconds.
     fn check(&mut self, system: &System, progress: &Progress, age: u64, now: u64) {
-        let max_run_time = system.config.max_run_time.as_nanos() as u64;
+        let (watchdog, max_run_time) = self.limits(system);
         if max_run_time != 0 && age >= self.next_check {
             // The first check finds the running task, and a later one finds whether it is still running.
             if self.next_check != 0 {
@@ -153,20 +152,29 @@ impl Sample {
             }
             self.next_check = age + max_run_time / 4;
         }
-        self.check_watchdog(system, progress, age, now);
+        self.check_watchdog(system, progress, watchdog, age, now);
     }
 
-    /// Reports the slice once, if its age in nanoseconds exceeds `config.watchdog`.
-    fn check_watchdog(&mut self, system: &System, progress: &Progress, age: u64, now: u64) {
-        let limit = system.config.watchdog.as_nanos() as u64;
+    /// Returns the watchdog's limit and `max_run_time` for the service, in nanoseconds.
+    fn limits(&mut self, system: &System) -> (u64, u64) {
+        if self.statistics.is_none() {
+            self.statistics = system.statistics(self.service);
+        }
+        let (config, own) = (&system.config, self.statistics.as_ref().map(|statistics| &statistics.limits));
+        let watchdog = own.map_or(config.watchdog, |own| own.watchdog(config.watchdog));
+        let max_run_time = own.map_or(config.max_run_time, |own| own.max_run_time(config.max_run_time));
+        (watchdog.as_nanos() as u64, max_run_time.as_nanos() as u64)
+    }
+
+    /// Reports the slice once, if its age in nanoseconds exceeds the watchdog's limit.
+    fn check_watchdog(&mut self, system: &System, progress: &Progress, limit: u64, age: u64, now: u64) {
         if limit == 0 || self.logged || age < limit {
             return;
         }
         if self.requested_at == 0 {
             self.requested_at = now;
             progress.since.store(self.since, Ordering::Relaxed);
-            self.statistics = system.statistics(self.service);
-            progress.request_traceback();
+            progress.request_traceback(self.turn);
         } else if progress.has_reported(self.turn) {
             self.logged = true;
         } else if now - self.requested_at >= TRACEBACK_TIMEOUT {

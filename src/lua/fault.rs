@@ -145,6 +145,13 @@ impl Fault {
     /// Raises the fault. While Lua copies the message, the fault is parked in the store.
     #[cold]
     pub(super) fn raise(self, to: &mut Pusher<'_>) -> ! {
+        self.raise_at(to, 1)
+    }
+
+    /// Raises the fault. A message begins with the position of the function at this level of the stack, see
+    /// luaL_where in the manual of Lua.
+    #[cold]
+    pub(super) fn raise_at(self, to: &mut Pusher<'_>, level: c_int) -> ! {
         // A failure that cannot be returned here is raised as an error with its message.
         let fault = self.returned();
         let fault = fault.map_or_else(|fault| fault, |failure| Fault::message(failure.message()));
@@ -187,7 +194,7 @@ impl Fault {
             }
             None => {
                 let message = to.count();
-                to.push_place(1);
+                to.push_place(level);
                 to.push_copy(message);
                 to.concatenate(2);
             }

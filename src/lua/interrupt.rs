@@ -13,7 +13,9 @@ use super::pusher::Pusher;
 use super::state::State;
 use super::threads::Threads;
 use super::vm_context::{self, VmContext};
+use super::work;
 use mlua::ffi::{self, lua_Debug, lua_State};
+use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -238,7 +240,7 @@ fn interrupt_running_vm() {
         return;
     }
     // SAFETY: this thread runs the VM, so its context exists. Only plain fields are read, and the thread that runs a VM
-    // may call `lua_sethook` at any time.
+    // may call `lua_sethook` at any time. Reading the clock is async-signal-safe.
     unsafe {
         let context = &*context;
         if let Some(main) = context.main_coroutine() {
@@ -246,6 +248,10 @@ fn interrupt_running_vm() {
         }
         if let Some(threads) = threads(context) {
             threads.for_each_running(false, |state| set_hook(context, &State::new(state)));
+            let now = clock_gettime(ClockId::ThreadCPUTime);
+            if let Some(age) = threads.work.interrupted(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64) {
+                work::report_c_function(age);
+            }
         }
     }
 }
@@ -305,6 +311,9 @@ where
     unsafe {
         let mut to = Pusher::new(state);
         let Some(context) = vm_context::context_of(&to) else { return to.set_hook(None, 0, 0) };
+        if let Some(threads) = threads(context) {
+            threads.work.continues();
+        }
         restore_hook(context, &to);
         let main = context.main_coroutine();
         if let Some(main) = &main {
@@ -339,6 +348,7 @@ where
                 });
             }
         }
-        fault.raise(&mut to)
+        // Level 0 is the interrupted function.
+        fault.raise_at(&mut to, 0)
     }
 }

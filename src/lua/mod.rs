@@ -48,6 +48,7 @@
 //! | `vm_context` | the Rust data of a VM that the core creates, and how to find it |
 //! | `chunk` | chunks of Lua code |
 //! | `interrupt` | code that a VM runs at the request of another thread |
+//! | `work` | the piece of work that a VM is doing, and when an interrupt first found it |
 //! | `traceback` | tracebacks of coroutines |
 //! | `warning` | the warnings of a program's VM |
 //! | `threads` | coroutines that Rust code resumes |
@@ -103,6 +104,7 @@ mod vm_tests;
 mod walk;
 #[cfg(feature = "vendored")]
 mod warning;
+mod work;
 
 pub(crate) use block::identity_of;
 pub(crate) use bound::{BoundFunctions, LazyTable};
@@ -139,3 +141,4 @@ pub(crate) use traceback::Traceback;
 pub(crate) use values::{Element, INDEX, Light, Plain};
 pub(crate) use vm::{Broken, OPEN_LIBRARIES, SliceEnd, Vm, VmOwned};
 pub(crate) use walk::{Pairs, Read, Walk};
+pub(crate) use work::Work;

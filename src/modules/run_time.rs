@@ -1,11 +1,12 @@
-//! `lio.run_time`, for the library: limits for the time that a task runs without waiting, in a program's VM. In
-//! services, the watchdog of the scheduler enforces the limits (`ltask::service_vm`).
+//! `lio.run_time`, for the library: limits for the time that a task runs without waiting. In a program's VM, a timer
+//! enforces them; in services, the watchdog of the scheduler does (`ltask::service_vm`).
 
 use crate::event::clock::thread_nanos;
+use crate::ltask::service::Service;
 #[cfg(target_os = "linux")]
 use crate::lua::interrupt::CpuTimer;
 use crate::lua::interrupt::Interruption;
-use crate::lua::{BoundFunctions, Call, Fault, Function, FunctionTable, functions};
+use crate::lua::{BoundFunctions, Call, Fault, Function, FunctionTable, Kind, functions};
 use crate::modules::task::{push_tasks_object, tasks};
 use crate::modules::traceback::shorten;
 use crate::task::{Overrun, Tasks};
@@ -24,7 +25,7 @@ struct Timer {
     timer: RefCell<Option<CpuTimer>>,
 }
 
-const FUNCTIONS: FunctionTable = functions! { limit, stop, has_exceeded };
+const FUNCTIONS: FunctionTable = functions! { limit, stop, limit_service, has_exceeded };
 
 /// Opens the module.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
@@ -40,20 +41,40 @@ fn limit(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (watchdog, max_run_time) = (seconds(call, 1)?, seconds(call, 2)?);
     let tasks = tasks(call)?;
     call.interrupt_with(&tasks.threads);
-    tasks.run_time.set_limits(watchdog, max_run_time);
+    set_limits(&tasks, watchdog, max_run_time);
     let shortest = [watchdog, max_run_time].into_iter().filter(|limit| !limit.is_zero()).min();
     start_timer(call, shortest.map(|limit| (limit / 4).clamp(MIN_INTERVAL, MAX_INTERVAL)))
 }
 
 /// `run_time.stop()`: removes the limits.
 fn stop(call: &mut Call<'_>) -> Result<(), Fault> {
-    tasks(call)?.run_time.set_limits(Duration::ZERO, Duration::ZERO);
+    set_limits(&*tasks(call)?, Duration::ZERO, Duration::ZERO);
     start_timer(call, None).map(|_| ())
+}
+
+fn set_limits(tasks: &Tasks, watchdog: Duration, max_run_time: Duration) {
+    tasks.run_time.set_limits(watchdog, max_run_time);
+    tasks.run_time.work.report_c_functions_after(watchdog);
+    tasks.run_time.work.begin();
+}
+
+/// `run_time.limit_service([watchdog, max_run_time])`: sets the limits of this service, in seconds; 0 means that there is
+/// no limit. For nil, the limit of the system applies. Has no effect outside a service.
+fn limit_service(call: &mut Call<'_>) -> Result<(), Fault> {
+    let (watchdog, max_run_time) = (optional_seconds(call, 1)?, optional_seconds(call, 2)?);
+    if let Some(service) = call.data::<Service>() {
+        service.statistics.limits.set(watchdog, max_run_time);
+    }
+    Ok(())
 }
 
 /// `run_time.has_exceeded()` returns whether the running task has exceeded `max_run_time`.
 fn has_exceeded(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(tasks(call)?.run_time.has_exceeded())
+}
+
+fn optional_seconds(call: &mut Call<'_>, index: i32) -> Result<Option<Duration>, Fault> {
+    if matches!(call.kind(index), Kind::None | Kind::Nil) { Ok(None) } else { seconds(call, index).map(Some) }
 }
 
 fn seconds(call: &mut Call<'_>, index: i32) -> Result<Duration, Fault> {
@@ -92,13 +113,22 @@ fn interrupted(call: &mut Call<'_>) -> Interruption {
     match tasks.run_time.check(Duration::from_nanos(thread_nanos())) {
         Overrun::None => Interruption::Continue,
         Overrun::Exceeded => Interruption::Raise(tasks.run_time.error()),
-        Overrun::ExceededAgain => Interruption::RaiseInTask(tasks.run_time.error()),
+        Overrun::ExceededAgain { is_first } => {
+            if is_first {
+                report(call, tasks.run_time.caught());
+            }
+            Interruption::RaiseInTask(tasks.run_time.error())
+        }
         Overrun::Reported(age) => {
-            let traceback = call.traceback(0).unwrap_or_default();
-            let text = format!("lio: a task has run for {:.1} s without waiting\n{traceback}", age.as_secs_f64());
-            // If standard error is closed, there is no place for the report.
-            let _ = writeln!(std::io::stderr(), "{}", shorten(&text));
+            report(call, &format!("a task has run for {:.1} s without waiting", age.as_secs_f64()));
             Interruption::Continue
         }
     }
+}
+
+/// Writes the text, and the position of the running task, to standard error.
+fn report(call: &mut Call<'_>, text: &str) {
+    let traceback = call.traceback(0).unwrap_or_default();
+    // If standard error is closed, there is no place for the report.
+    let _ = writeln!(std::io::stderr(), "{}", shorten(&format!("lio: {text}\n{traceback}")));
 }

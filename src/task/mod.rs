@@ -55,7 +55,7 @@ pub(crate) use inspect::WaitingOn;
 pub(crate) use kill::KillResult;
 pub(crate) use nested::resume_error_at;
 pub(crate) use notify::{Host, ON_ERROR};
-pub(crate) use run_time::{Overrun, Progress, RunTime};
+pub(crate) use run_time::{Overrun, RunTime};
 pub(crate) use token::Token;
 pub(crate) use wait::{WaitError, WaitPath};
 pub(crate) use wake::Ending;
@@ -89,12 +89,13 @@ pub(crate) struct Tasks {
 impl Default for Tasks {
     fn default() -> Self {
         let table = TaskTable::default();
+        let run_time = RunTime::new(table.threads.work.clone());
         Tasks {
             threads: table.threads.clone(),
             table: RefCell::new(table),
             current: Cell::new(None),
             now: Cell::new(crate::event::clock::monotonic_nanos()),
-            run_time: RunTime::default(),
+            run_time,
             depth: Cell::new(0),
             metering: Cell::new(false),
             host: OnceCell::new(),

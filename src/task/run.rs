@@ -204,11 +204,11 @@ impl Tasks {
     fn resume_as_current<R>(&self, id: TaskId, front: Coroutine, resume: impl FnOnce() -> R) -> R {
         // The task that was current before continues afterwards, and becomes the current one again.
         let outer = self.current.replace(Some((id, front)));
-        self.run_time.progress.advance();
+        self.run_time.work.begin();
         let resumed = resume();
         self.current.set(outer);
         if outer.is_some() {
-            self.run_time.progress.advance();
+            self.run_time.work.begin();
         }
         if self.metering.get() {
             self.add_running_time(id);

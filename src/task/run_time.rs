@@ -1,25 +1,14 @@
 //! How long a task runs without waiting: the state for the watchdog and for `max_run_time`.
 //!
-//! Invariant: `progress` changes whenever a task starts or continues, and whenever a task that works for many clients,
-//! such as a web server's, begins work for another one. So if two checks find the same value, the same piece of work has
-//! run in between, and the time of the first check is a lower bound of its beginning.
+//! Invariant: the number of `work` changes whenever a task starts or continues, and whenever a task that works for many
+//! clients, such as a web server's, begins work for another one. So if two checks find the same value, the same piece of
+//! work has run in between. The work began at the latest when an interrupt first found it, which may be long before the
+//! first check: while a C function runs, there is no check.
 
-use crate::lua::Fault;
+use crate::lua::{Fault, Work};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-
-/// A value that changes when another piece of work begins.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct Progress(Rc<Cell<u64>>);
-
-impl Progress {
-    /// Records that another piece of work begins.
-    #[inline]
-    pub(crate) fn advance(&self) {
-        self.0.set(self.0.get().wrapping_add(1));
-    }
-}
 
 /// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,31 +20,36 @@ pub(crate) enum Overrun {
     Reported(Duration),
     /// The work has exceeded `max_run_time`: an error must be raised in it.
     Exceeded,
-    /// The work has caught that error, and has run for `max_run_time` again.
-    ExceededAgain,
+    /// The work has caught that error, and has run for `max_run_time` again. `is_first` is true at the first such check.
+    ExceededAgain { is_first: bool },
 }
 
 /// The limits, and the state of the last check.
 #[derive(Default, Debug)]
 pub(crate) struct RunTime {
-    pub(crate) progress: Progress,
+    pub(crate) work: Rc<Work>,
     /// The time after which the watchdog reports, and `max_run_time`; zero if there is none.
     watchdog: Cell<Duration>,
     max_run_time: Cell<Duration>,
     seen: Cell<u64>,
-    /// The CPU time of the thread when the last check that found other work was made.
+    /// The CPU time of the thread when the work was first found.
     since: Cell<Duration>,
     is_reported: Cell<bool>,
+    is_ended: Cell<bool>,
     /// When the error was first raised in the work, as the time that the work had run.
     exceeded_at: Cell<Option<Duration>>,
 }
 
 impl RunTime {
+    /// Creates the state for the VM that does `work`, without limits.
+    pub(crate) fn new(work: Rc<Work>) -> RunTime {
+        RunTime { work, ..RunTime::default() }
+    }
+
     /// Sets the limits; zero means that there is none.
     pub(crate) fn set_limits(&self, watchdog: Duration, max_run_time: Duration) {
         self.watchdog.set(watchdog);
         self.max_run_time.set(max_run_time);
-        self.progress.advance();
     }
 
     /// Returns the watchdog's limit and `max_run_time`.
@@ -65,17 +59,17 @@ impl RunTime {
 
     /// Checks the running piece of work. `now` is the CPU time of the thread.
     pub(crate) fn check(&self, now: Duration) -> Overrun {
-        let progress = self.progress.0.get();
-        if self.seen.replace(progress) != progress || now < self.since.get() {
-            self.since.set(now);
+        let number = self.work.number();
+        if self.seen.replace(number) != number || now < self.since.get() {
+            self.since.set(self.work.found_at(number).map_or(now, |found_at| found_at.min(now)));
             self.is_reported.set(false);
+            self.is_ended.set(false);
             self.exceeded_at.set(None);
-            return Overrun::None;
         }
         let age = now - self.since.get();
         let (watchdog, max) = self.limits();
         match self.exceeded_at.get() {
-            Some(at) if age >= at + max => return Overrun::ExceededAgain,
+            Some(at) if age >= at + max => return Overrun::ExceededAgain { is_first: !self.is_ended.replace(true) },
             None if !max.is_zero() && age >= max => {
                 self.exceeded_at.set(Some(age));
                 return Overrun::Exceeded;
@@ -94,9 +88,14 @@ impl RunTime {
         Fault::message(format_args!("max_run_time: the task has run for more than {limit} s without waiting"))
     }
 
+    /// Returns the text of the report about a task that has caught that error.
+    pub(crate) fn caught(&self) -> &'static str {
+        "max_run_time: a task has caught the error and has not waited since; the task ends now"
+    }
+
     /// Whether the running piece of work has exceeded `max_run_time`.
     pub(crate) fn has_exceeded(&self) -> bool {
-        self.exceeded_at.get().is_some() && self.seen.get() == self.progress.0.get()
+        self.exceeded_at.get().is_some() && self.seen.get() == self.work.number()
     }
 }
 
@@ -128,7 +127,7 @@ mod tests {
     fn other_work_begins_anew() {
         let run_time = with_limits(100, 0);
         for now in 1..100 {
-            run_time.progress.advance();
+            run_time.work.begin();
             assert_eq!(run_time.check(millis(100 * now)), Overrun::None);
         }
         assert_eq!(run_time.check(millis(10_000)), Overrun::Reported(millis(100)));
@@ -142,13 +141,23 @@ mod tests {
         assert_eq!(run_time.check(millis(60)), Overrun::Exceeded);
         assert!(run_time.has_exceeded());
         assert_eq!(run_time.check(millis(109)), Overrun::None);
-        assert_eq!(run_time.check(millis(110)), Overrun::ExceededAgain);
-        assert_eq!(run_time.check(millis(111)), Overrun::ExceededAgain);
-        run_time.progress.advance();
+        assert_eq!(run_time.check(millis(110)), Overrun::ExceededAgain { is_first: true });
+        assert_eq!(run_time.check(millis(111)), Overrun::ExceededAgain { is_first: false });
+        run_time.work.begin();
         assert!(!run_time.has_exceeded());
         assert_eq!(run_time.check(millis(112)), Overrun::None);
         assert_eq!(run_time.check(millis(161)), Overrun::None);
         assert_eq!(run_time.check(millis(162)), Overrun::Exceeded);
+    }
+
+    #[test]
+    fn the_time_of_a_c_function_counts_although_there_was_no_check() {
+        let run_time = with_limits(0, 50);
+        run_time.work.begin();
+        run_time.work.find(millis(100));
+        assert_eq!(run_time.check(millis(150)), Overrun::Exceeded);
+        run_time.work.begin();
+        assert_eq!(run_time.check(millis(250)), Overrun::None);
     }
 
     #[test]

@@ -8,10 +8,12 @@ use super::anchors::{Anchors, Coroutine, place};
 use crate::lua::fault::Fault;
 use crate::lua::stack::Stack;
 use crate::lua::state::State;
+use crate::lua::work::Work;
 use mlua::ffi::{self, lua_State};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::ptr::null_mut;
+use std::rc::Rc;
 use std::sync::atomic::AtomicPtr;
 
 /// Identifies a coroutine, for comparison and lookup. The coroutine may have been freed.
@@ -59,6 +61,8 @@ pub(crate) struct Threads {
     pub(super) last_resumed: Cell<Identity>,
     /// Whether the coroutines between a waiting coroutine and `Threads::resume` are yielding, one after the other.
     pub(super) unwinding: Cell<bool>,
+    /// The piece of work that the VM is doing.
+    pub(crate) work: Rc<Work>,
 }
 
 /// The places of a VM.

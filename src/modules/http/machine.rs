@@ -4,8 +4,7 @@ use super::transport::AnyTransport;
 use crate::event::clock::VmClock;
 use crate::event::{self, Inbox};
 use crate::http::server::{Clock, Server};
-use crate::lua::{ByteSource, Call, Fault};
-use crate::task::Progress;
+use crate::lua::{ByteSource, Call, Fault, Work};
 use crate::tls::TlsServer;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -27,7 +26,7 @@ pub(super) struct Machine {
     /// The number of requests since the clock was read.
     pub(super) served: Cell<u32>,
     /// A serving task handles many requests without waiting.
-    pub(super) progress: Progress,
+    pub(super) work: Rc<Work>,
     /// The time at which the loop's timer for this server fires; `u64::MAX` if it is not set.
     pub(super) timer: Cell<u64>,
     /// TLS of accepted connections.
@@ -76,7 +75,7 @@ impl Machine {
     /// Called when a handler begins. The clock is read again after [`READ_CLOCK`] requests, because handlers take time.
     #[inline]
     pub(super) fn count_request(&self) {
-        self.progress.advance();
+        self.work.begin();
         let served = self.served.get() + 1;
         self.served.set(served);
         if served == READ_CLOCK {

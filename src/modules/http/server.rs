@@ -126,7 +126,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
         vm_clock: call.shared()?,
         clock: Cell::new(None),
         served: Cell::new(0),
-        progress: call.shared::<Tasks>()?.run_time.progress.clone(),
+        work: call.shared::<Tasks>()?.run_time.work.clone(),
         timer: Cell::new(u64::MAX),
         tls: RefCell::default(),
         body_limit,

@@ -41,7 +41,7 @@ const PASS: Function = Function::new(|call: &mut Call<'_>| {
 /// Passes the next message.
 fn step(call: &mut Call<'_>) -> Result<Action, Fault> {
     // One task passes the messages of all connections.
-    own_tasks(call)?.run_time.progress.advance();
+    own_tasks(call)?.run_time.work.begin();
     let connection = call.object_mut::<Connection>(CONNECTION)?;
     if connection.has_sent_close() {
         return Ok(Action::Plain(Next::returns(())));
