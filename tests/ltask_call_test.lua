@@ -167,7 +167,7 @@ kit.test("an error reaches the caller with the id and the traceback of every ser
 kit.test("every kind of error is raised in the caller, and the service continues", {
   services = { bad = [[
     local S = {}
-    -- AddressSanitizer ends a process that requests so much from malloc(3).
+    -- AddressSanitizer ends a process that requests this amount from malloc(3).
     if os.getenv "LIO_TEST_SANITIZER" then ltask.mem_limit(1 << 36) end
     function S.text() error("plain", 0) end
     function S.object() error { code = 7 } end
