@@ -191,7 +191,7 @@ test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
 loom: ## the models of the mailbox, the workers and the sleep protocol, about two minutes
 	$(CARGO) test --release --manifest-path tests/loom/Cargo.toml --target-dir '$(TARGET)/loom'
 
-test-long: tools build module ## the soak tests of tests/long, each with a time limit
+test-long: tools build module ## the long tests of tests/long, each with a time limit
 	$(CARGO) build --release --examples $(VENDORED)
 	$(CARGO) test --release --test vm $(VENDORED)
 	@LIO_BIN='$(BIN)' STOCK='$(STOCK)' MODULES='$(MODULES)' LUA54='$(LUA54)' bash tests/run.sh --long '$(ONLY)'

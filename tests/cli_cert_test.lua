@@ -55,6 +55,13 @@ t.test("the certificate is for localhost, and only the user can read the key", f
   t.ok(out:find("curl --cacert '" .. dir .. "/cert.pem' https://localhost:8443/\n", 1, true), out)
 end)
 
+t.test("a folder that does not exist is created, and only the user can read it", function()
+  local dir = t.tmp() .. "/-new folder"
+  create(dir)
+  t.eq(t.run("stat -c %a " .. t.quote(dir)).out, "700\n")
+  t.eq(modes(dir), "644 cert.pem\n600 key.pem\n")
+end)
+
 t.test("names and days can be chosen", function()
   local dir = t.tmp()
   create(dir, "a.example '*.b.example' 192.0.2.1 2001:db8::1 --days 3")

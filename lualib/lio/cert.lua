@@ -5,7 +5,7 @@ local command = require "lio.command".new("cert", [[
 usage: lio cert [NAME ...] [options]
   NAME         host name or IP address of the certificate, may be repeated
                (default: localhost 127.0.0.1 ::1); *.example.com stands for any first label
-  --out DIR    existing folder for the files cert.pem and key.pem (default: the current folder)
+  --out DIR    folder for the files cert.pem and key.pem, created if missing (default: the current folder)
   --days N     number of days for which the certificate is valid, 1 to 36500 (default 365)
   --authority  also create an authority that signs the certificate, in authority.pem
   --force      replace existing files
@@ -43,9 +43,13 @@ local function check_names(names)
   end
 end
 
--- Ends the process unless the folder exists and, without `--force`, contains no file with one of these names.
+-- Creates the folder if it does not exist. Ends the process unless that succeeds and, without `--force`, the folder
+-- contains no file with one of these names.
 local function check_folder(path, names, force)
-  local folder, message = file.folder(path)
+  local folder, message, code = file.folder(path)
+  if code == "not found" and os.execute(("mkdir -m 700 -- %s 2>/dev/null"):format(quote(path))) then
+    folder, message = file.folder(path)
+  end
   if not folder then command:fail("cannot write to %s: %s", path, message:gsub("^open: ", "", 1)) end
   for _, name in ipairs(names) do
     local found <close> = folder:open(name)

@@ -6,6 +6,7 @@ return {
 
 local app = require "app"
 
+-- On Linux, add `max_run_time = 5`: a handler that computes for longer than 5 seconds then gets an error.
 app:run(tonumber(os.getenv "PORT") or 8080, { addr = os.getenv "ADDR" or "127.0.0.1" })
 ]],
 
