@@ -68,7 +68,11 @@ pub(crate) fn end(system: &System, mut service: ServiceVm) {
     for waiting in refused {
         system.send_room(id, waiting);
     }
+    let was_large = service.memory().was_large();
     service.end();
+    if was_large {
+        system.monitor.request_trim();
+    }
     statistics.memory.store(0, Ordering::Relaxed);
     if id == ROOT {
         if failed {

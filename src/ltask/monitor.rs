@@ -17,6 +17,8 @@ pub(crate) struct Monitor {
     wakeup: Condvar,
     /// Whether the monitor thread sleeps without taking samples.
     dormant: AtomicBool,
+    /// Whether the monitor thread must return free memory to the system.
+    trim_requested: AtomicBool,
     /// The number of long slices, and the number of spare workers, which replace the workers of long slices.
     pub(super) long_slices: AtomicUsize,
     pub(super) spare_workers: AtomicUsize,
@@ -27,6 +29,22 @@ impl Monitor {
     pub(crate) fn wake(&self) {
         *lock(&self.woken) = true;
         self.wakeup.notify_one();
+    }
+
+    /// Makes the monitor thread return the free memory of malloc(3) to the system soon.
+    pub(super) fn request_trim(&self) {
+        self.trim_requested.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Whether [`Monitor::request_trim`] was called after the last [`Monitor::take_trim_request`].
+    pub(super) fn is_trim_requested(&self) -> bool {
+        self.trim_requested.load(Ordering::Relaxed)
+    }
+
+    /// Withdraws the request. The caller then returns the memory.
+    pub(super) fn take_trim_request(&self) {
+        self.trim_requested.store(false, Ordering::Relaxed);
     }
 
     /// Called when a worker or the thread of a service wakes. Makes the monitor thread take samples again.

@@ -11,6 +11,7 @@ use super::sync::lock;
 use super::timers::ExpiredTimer;
 use super::watchdog::{Watchdog, label};
 use crate::event::clock::monotonic_nanos;
+use crate::memory::trim_heap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -24,13 +25,16 @@ const QUIET_SAMPLES: u32 = 20;
 const INTERRUPT_AFTER: u64 = 1000 * MILLI;
 /// A slice that is still running this long (in nanoseconds) after the shutdown began is abandoned.
 const ABANDON_AFTER: u64 = 6000 * MILLI;
+/// The shortest time between two returns of free memory to the system, in nanoseconds: other threads that use malloc(3)
+/// wait meanwhile.
+const TRIM_INTERVAL: u64 = 5000 * MILLI;
 
 /// Runs until the system is ending and its other threads have ended or were abandoned.
 pub(super) fn run(system: &Arc<System>) {
     let mut watchdog = Watchdog::new(system);
     let mut expired: Vec<ExpiredTimer> = Vec::new();
     let (mut next_sample, mut quiet) = (0, 0);
-    let mut ended = 0;
+    let (mut ended, mut next_trim) = (0, 0);
     loop {
         let now = monotonic_nanos();
         deliver(system, now, &mut expired);
@@ -55,7 +59,13 @@ pub(super) fn run(system: &Arc<System>) {
                 next_sample = if is_dormant { u64::MAX } else { monotonic_nanos() + QUIET_TICK };
             }
         }
-        if system.monitor.sleep(next_sample.min(system.log.next_flush())) {
+        if system.monitor.is_trim_requested() && now >= next_trim {
+            system.monitor.take_trim_request();
+            trim_heap();
+            next_trim = now + TRIM_INTERVAL;
+        }
+        let trim = if system.monitor.is_trim_requested() { next_trim } else { u64::MAX };
+        if system.monitor.sleep(next_sample.min(system.log.next_flush()).min(trim)) {
             (next_sample, quiet) = (0, QUIET_SAMPLES - 1);
         }
     }

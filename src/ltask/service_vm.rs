@@ -83,8 +83,18 @@ impl Vm<Service> {
         let ended = monotonic_nanos();
         let (used, peak) = (self.memory().used(), self.memory().peak());
         self.statistics.add_slice(ended - began, used, peak);
+        if self.memory().has_shrunk() {
+            self.return_memory();
+        }
         let has_next = end == SliceEnd::Yielded && !self.statistics.must_end.load(Ordering::Relaxed);
         has_next.then_some(ended)
+    }
+
+    /// Returns memory that is no longer in use to the system.
+    #[cold]
+    fn return_memory(&self) {
+        self.memory().trim();
+        self.system().monitor.request_trim();
     }
 
     /// Ends the service. Closes pending `<close>` variables and runs finalizers.

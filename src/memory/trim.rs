@@ -53,6 +53,7 @@ impl Memory {
     /// Frees the chunks in which every block is free.
     pub(crate) fn trim(&self) {
         self.arena.trim();
+        self.forget_shrinking();
     }
 }
 

@@ -12,11 +12,17 @@ pub(crate) const KIND_NAMES: [&str; KINDS] =
 /// Lua's type tag for strings, the first kind of object. The other kinds follow.
 const FIRST_TAG: usize = 4;
 
+/// The VM's memory has shrunk if at least this number of bytes was in use, and at most a quarter of it still is. Between
+/// two cycles of the collector, a VM's memory about doubles, and that memory will be used again.
+const LARGE: usize = 8 << 20;
+
 /// The statistics and the limit of a VM's memory.
 #[derive(Default)]
 pub(crate) struct Usage {
     used: Cell<usize>,
     peak: Cell<usize>,
+    /// The highest number of bytes in use since [`Usage::forget_shrinking`] was called.
+    recent_peak: Cell<usize>,
     limit: Cell<usize>,
     counts: [Cell<u64>; KINDS],
 }
@@ -30,6 +36,22 @@ impl Usage {
     /// Returns the highest number of bytes that were ever in use at the same time.
     pub(crate) fn peak(&self) -> usize {
         self.peak.get()
+    }
+
+    /// Whether much less memory is in use than before.
+    #[inline]
+    pub(crate) fn has_shrunk(&self) -> bool {
+        self.was_large() && self.used.get() <= self.recent_peak.get() / 4
+    }
+
+    /// Whether much memory was in use.
+    pub(crate) fn was_large(&self) -> bool {
+        self.recent_peak.get() >= LARGE
+    }
+
+    /// Compares the memory in use with the present amount from now on.
+    pub(super) fn forget_shrinking(&self) {
+        self.recent_peak.set(self.used.get());
     }
 
     /// Returns the limit in bytes; 0 means no limit.
@@ -62,8 +84,9 @@ impl Usage {
     pub(super) fn account(&self, old: usize, new: usize) {
         let used = self.used.get().wrapping_sub(old).wrapping_add(new);
         self.used.set(used);
-        if used > self.peak.get() {
-            self.peak.set(used);
+        if used > self.recent_peak.get() {
+            self.recent_peak.set(used);
+            self.peak.set(self.peak.get().max(used));
         }
     }
 
@@ -74,5 +97,28 @@ impl Usage {
         let kind = tag.wrapping_sub(FIRST_TAG - 1);
         let count = &self.counts[if kind < KINDS { kind } else { 0 }];
         count.set(count.get() + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_has_shrunk_if_a_quarter_of_a_large_amount_remains() {
+        let usage = Usage::default();
+        usage.account(0, LARGE - 1);
+        usage.account(LARGE - 1, 1);
+        assert!(!usage.has_shrunk(), "too little");
+        usage.account(1, 4 * LARGE);
+        usage.account(4 * LARGE, LARGE + 1);
+        assert!(!usage.has_shrunk(), "more than a quarter remains");
+        usage.account(LARGE + 1, LARGE);
+        assert!(usage.has_shrunk());
+        usage.forget_shrinking();
+        assert!(!usage.has_shrunk());
+        usage.account(LARGE, 2);
+        assert!(usage.has_shrunk());
+        assert_eq!((usage.used(), usage.peak()), (2, 4 * LARGE));
     }
 }
