@@ -39,7 +39,7 @@ MODULE_FEATURES := --no-default-features --features $(FEATURE),module
 # The executable and the module share the crates that do not differ.
 MODULE := --target-dir '$(BIN_TARGET)' $(MODULE_FEATURES)
 
-.PHONY: build module rock test suites checked sanitize sanitize-core sanitize-module fuzz panics alloc-failures \
+.PHONY: build module rock test suites checked sanitize sanitize-core sanitize-module sanitize-threads miri fuzz panics alloc-failures \
   loom test-long bench install uninstall dist deb definitions \
   lint tools clean help
 
@@ -110,7 +110,7 @@ SANITIZE_OPTIONS := --profile checked --target '$(HOST)' --target-dir '$(SANITIZ
 # real stack, because the core compares their addresses to find frames that have ended (src/lua/store.rs).
 SANITIZED_ENV := ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=0:log_path='$(REPORTS)/asan' \
   LSAN_OPTIONS=suppressions='$(abspath tests/lsan.supp)':print_suppressions=0 LIO_TEST_SANITIZER=address LIO_TEST_SECONDS=600
-CHECK_REPORTS := if [ -n "$$(ls -A '$(REPORTS)')" ]; then cat '$(REPORTS)'/*; echo 'AddressSanitizer reported errors'; exit 1; fi
+CHECK_REPORTS := if [ -n "$$(ls -A '$(REPORTS)')" ]; then cat '$(REPORTS)'/*; echo 'a sanitizer reported errors'; exit 1; fi
 
 .PHONY: sanitized-bin
 sanitized-bin: tools
@@ -133,6 +133,32 @@ sanitize-module: sanitized-bin ## every Lua suite in a stock interpreter and in 
 	@rm -rf '$(REPORTS)' && mkdir -p '$(REPORTS)'
 	@$(SANITIZED_ENV) LIO_BIN='$(SANITIZED_BIN)' STOCK='$(SANITIZED_STOCK)' MODULES='$(SANITIZED_MODULES)' \
 	  bash tests/run.sh '$(ONLY)'; status=$$?; $(CHECK_REPORTS); exit $$status
+
+# The suites of `make sanitize-threads`: services, and everything else that runs on several threads.
+THREADED := ltask skynet net_remote thread_ web_workers webservice websocket_broadcast selector watch_workers crypto resolve
+THREADS := $(TARGET)/sanitize-threads
+# The standard library is compiled, too, so that ThreadSanitizer knows its locks. It replaces only `longjmp`; Lua uses
+# `_longjmp`.
+THREAD_FLAGS := RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=thread \
+  CFLAGS='-fsanitize=thread -fno-omit-frame-pointer -D_longjmp=longjmp'
+
+.PHONY: sanitize-threads
+sanitize-threads: tools ## the suites with several threads, with ThreadSanitizer; needs the rustup component rust-src
+	$(THREAD_FLAGS) $(CARGO) build -Zbuild-std --bin lio --profile checked --target '$(HOST)' --target-dir '$(THREADS)' \
+	  --no-default-features --features $(FEATURE)$(,)vendored$(,)plain_malloc
+	@rm -rf '$(REPORTS)' && mkdir -p '$(REPORTS)'
+	@TSAN_OPTIONS=log_path='$(REPORTS)/tsan':suppressions='$(abspath tests/tsan.supp)':print_suppressions=0 \
+	  LIO_TEST_SANITIZER=thread LIO_TEST_SECONDS=600 LIO_BIN='$(THREADS)/$(HOST)/checked/lio' STOCK= \
+	  bash tests/run.sh '$(or $(ONLY),$(THREADED))'; status=$$?; $(CHECK_REPORTS); exit $$status
+
+# Tests whose inputs are large take hours there: fuzzers' seeds, compression, cryptography, all dates.
+MIRI_SKIPPED := fuzz compression inflate crypto skynet_crypt every_date properties splitting model
+MIRI := codec:: memory:: ltask::message ltask::registry ltask::timers ltask::unanswered ltask::mailbox
+
+.PHONY: miri
+miri: ## the tests of the codec, of services' memory and of mailboxes in Miri; needs a nightly toolchain with miri and rust-src
+	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 $(CARGO) +nightly miri test --lib --target-dir '$(TARGET)/miri' \
+	  -- $(MIRI) $(addprefix --skip ,$(MIRI_SKIPPED))
 
 # The number of seconds for which `make fuzz` runs. Its argument TARGET, the name of a fuzzer, replaces the variable TARGET
 # above, which these rules do not use.

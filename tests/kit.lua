@@ -57,6 +57,9 @@ local function note_running(name)
   f:close()
 end
 
+-- The names of the sanitizers, by value of LIO_TEST_SANITIZER.
+local SANITIZERS <const> = { address = "AddressSanitizer", thread = "ThreadSanitizer" }
+
 -- Runs a test. Returns nil, or the problem.
 local function run(test, body, checks_descriptors)
   collectgarbage()
@@ -70,11 +73,14 @@ end
 
 --- Runs a test immediately. `name` states the behaviour. `opts.leaks = true`: the test may leave descriptors open (the
 -- library opens some once per process). `opts.resident = true`: the test compares resident memory with a bound, which
--- is meaningless under AddressSanitizer; the test is skipped there and its name is printed. `opts.descriptor_limit =
--- true`: the test lowers the limit of descriptors; it is skipped under memcheck, which closes an accepted connection
+-- is meaningless under a sanitizer; the test is skipped there and its name is printed. `opts.signals = true`: the test
+-- interrupts a loop, or counts threads; it is skipped under ThreadSanitizer, which has a thread, and delivers signals
+-- only in system calls. `opts.descriptor_limit = true`: the test lowers the limit of descriptors; it is skipped under memcheck, which closes an accepted connection
 -- whose descriptor is above the limit instead of leaving it in the backlog.
 function kit.test(name, f, opts)
-  local checker = opts and (opts.resident and os.getenv "LIO_TEST_SANITIZER" and "AddressSanitizer"
+  local sanitizer = os.getenv "LIO_TEST_SANITIZER"
+  local checker = opts and (opts.resident and sanitizer and SANITIZERS[sanitizer]
+    or opts.signals and sanitizer == "thread" and SANITIZERS.thread
     or opts.descriptor_limit and os.getenv "LIO_MEMCHECK" and "memcheck")
   if checker then
     print(("left out under %s: %s"):format(checker, name))

@@ -132,6 +132,7 @@ kit.test("an endless loop in mainthread_run ends with the system", {
   ]],
   err = false,
   out = function(out) t.eq(kit.said(out), { "leaving" }) end,
+  signals = true,
 })
 
 -- Regression: up to a thousand rounds of yielding coroutines ran before a message was handled, even if each round took
@@ -184,6 +185,7 @@ kit.test("max_run_time ends a request in an endless loop with an error, and the 
     return S
   ]] },
   config = { watchdog = 0, max_run_time = 0.1 },
+  signals = true,
   main = [[
     local function ask(id, ...)
       local ok, message = pcall(ltask.call, id, ...)

@@ -111,6 +111,6 @@ t.test("start raises the error from the boot table's mainthread function after t
       "runs", "closed", "false\traised on the main thread", "threads\t1", "second\t0",
     })
   end
-end)
+end, { signals = true })
 
 t.finish()

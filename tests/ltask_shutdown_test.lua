@@ -196,7 +196,7 @@ t.test("twenty systems in one process leave no thread and no descriptor", functi
   t.eq(tail[#tail], "descriptors\t0", r.out)
   t.ok(not r.out:find "threads after", r.out)
   t.eq(select(2, r.out:gsub("quit\t1", "")), 20, "each boot ran its services' quit handlers")
-end)
+end, { signals = true })
 
 t.test("SIGTERM ends the process as it does without a system, and SIGINT ends it as in the host", function()
   for _, worker_count in ipairs(kit.workers) do

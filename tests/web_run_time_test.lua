@@ -81,7 +81,8 @@ local function check_requests(child, port)
   child:expect "^stack traceback:$"
   child:expect "server%.lua:5: in "
   t.eq(c:ask(get "/").body, "fine", "the connection stays open")
-  t.eq(without_folder(c:ask(get "/once").body), "false server.lua:16: " .. ERROR, "code that catches the error continues")
+  local caught_once = without_folder(c:ask(get "/once").body)
+  t.eq(caught_once, "false server.lua:16: " .. ERROR, "code that catches the error continues")
   t.eq(c:ask(get "/coroutine").status, 503)
   t.eq(c:ask(get "/closes").status, 503)
   child:expect "^closed$"

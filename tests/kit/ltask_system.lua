@@ -246,14 +246,14 @@ end
 -- list of the lines of its output, or a function that is called with the output, the errors and the number of workers.
 -- `spec.err` is a pattern for its errors (default: it prints no errors; false: they are not checked). `spec.code` is
 -- its exit code (default 0). If `spec.root` replaces `spec.main`, the system has only the low-level modules.
--- `spec.resident`: see t.test.
+-- `spec.resident` and `spec.signals`: see t.test.
 function kit.test(name, spec)
   for _, worker in ipairs(kit.workers) do
     t.test(string.format("%s [%d worker%s]", name, worker, worker > 1 and "s" or ""), function()
       local boot = spec.root and kit.raw_system or kit.system
       local out, err, code = boot(spec, worker)
       judge(spec, out, err, code, worker)
-    end, { resident = spec.resident })
+    end, { resident = spec.resident, signals = spec.signals })
   end
 end
 
