@@ -75,8 +75,9 @@ end
 -- library opens some once per process). `opts.resident = true`: the test compares resident memory with a bound, which
 -- is meaningless under a sanitizer; the test is skipped there and its name is printed. `opts.signals = true`: the test
 -- interrupts a loop, or counts threads; it is skipped under ThreadSanitizer, which has a thread, and delivers signals
--- only in system calls. `opts.descriptor_limit = true`: the test lowers the limit of descriptors; it is skipped under memcheck, which closes an accepted connection
--- whose descriptor is above the limit instead of leaving it in the backlog.
+-- only in system calls. `opts.descriptor_limit = true`: the test lowers the limit of descriptors; it is skipped under
+-- memcheck, which closes an accepted connection whose descriptor is above the limit instead of leaving it in the
+-- backlog.
 function kit.test(name, f, opts)
   local sanitizer = os.getenv "LIO_TEST_SANITIZER"
   local checker = opts and (opts.resident and sanitizer and SANITIZERS[sanitizer]
