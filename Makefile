@@ -39,7 +39,7 @@ MODULE_FEATURES := --no-default-features --features $(FEATURE),module
 # The executable and the module share the crates that do not differ.
 MODULE := --target-dir '$(BIN_TARGET)' $(MODULE_FEATURES)
 
-.PHONY: build module rock test suites checked sanitize sanitize-core sanitize-module sanitize-threads miri fuzz panics alloc-failures \
+.PHONY: build module rock test suites checked sanitize sanitize-core sanitize-module fuzz panics alloc-failures \
   loom test-long bench install uninstall dist deb definitions \
   lint tools clean help
 
