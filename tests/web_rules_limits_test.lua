@@ -70,6 +70,15 @@ t.test("the limit of a body is exact, with Content-Length and in chunks", functi
   end)
 end)
 
+t.test("a body must not stall, however fast its begin has arrived", function()
+  http.with(app_with { body_time = 0.2, body_rate = 10 }, function(open)
+    local c = open()
+    c:send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n", ("x"):rep(50000))
+    t.eq(c:response().status, 408)
+    c:close()
+  end)
+end)
+
 t.test("the header time starts with the first byte, even after a pipelined request", function()
   http.with(app_with { header_time = 0.2 }, function(open)
     local c = open()

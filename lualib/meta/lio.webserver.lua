@@ -24,7 +24,7 @@ local web = {}
 ---@field body? number maximum bytes of a request body: an integer of at least 0, or `math.huge`; default `8388608`
 ---@field header_time? number seconds from the first byte of a head to its blank line; default `10`
 ---@field keep_alive_time? number seconds that a connection may be idle; default `60`
----@field body_time? number seconds before the minimum rate of a body applies; default `10`
+---@field body_time? number seconds before a body's minimum rate applies, and longest pause of the client; default `10`
 ---@field body_rate? number minimum rate of a body in bytes per second; default `240`
 ---@field write_time? number seconds after which a send without progress fails; default `30`
 ---@field connections? number number of connections at which accepting pauses; default `10000`

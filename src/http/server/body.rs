@@ -50,7 +50,12 @@ impl<T: Transport> Server<T> {
             let failure = match self.read_available(slot, limit, mode, out) {
                 Ok(Some(read)) => return read,
                 Ok(None) => match self.fill(slot) {
-                    Filled::Some => continue,
+                    Filled::Some => {
+                        if let Some(handling) = self.connections[slot].handling() {
+                            handling.record_progress();
+                        }
+                        continue;
+                    }
                     Filled::WouldBlock => return BodyRead::Pending,
                     Filled::End => BodyRead::Truncated,
                     Filled::Failed(kind) => BodyRead::Failed(kind),

@@ -98,8 +98,9 @@ pub(super) struct Extras {
     /// The trailer section of a chunked body.
     pub(super) trailers: Vec<u8>,
     pub(super) waits: Waits,
-    /// The total time spent waiting for the client to send the body.
+    /// The total time spent waiting for the client to send the body, and the part of it since the last byte.
     pub(super) waited: Span,
+    pub(super) stalled: Span,
 }
 
 /// The progress of a response.
@@ -278,17 +279,26 @@ impl Handling {
         self.extras.as_deref()
     }
 
+    /// Records that bytes of the body have arrived.
+    pub(super) fn record_progress(&mut self) {
+        if let Some(extras) = &mut self.extras {
+            extras.stalled = 0;
+        }
+    }
+
     /// Returns the waits of the handler's tasks.
     pub(super) fn waits(&self) -> Waits {
         self.extras.as_ref().map(|extras| extras.waits).unwrap_or_default()
     }
 
-    /// Ends the wait to read, and adds its duration to the total.
+    /// Ends the wait to read, and adds its duration to the totals.
     pub(super) fn end_read_wait(&mut self, now: Time) {
         if let Some(extras) = &mut self.extras
             && let Some(since) = extras.waits.read.take()
         {
-            extras.waited += now.saturating_sub(since);
+            let span = now.saturating_sub(since);
+            extras.waited += span;
+            extras.stalled += span;
         }
     }
 }

@@ -129,8 +129,8 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Returns the deadline of a body that a handler waits for: a fixed time, extended for each byte received. Only the
-    /// time spent waiting counts.
+    /// Returns the deadline of a body that a handler waits for: a fixed time, extended for each byte received, but at
+    /// most the fixed time after the last byte. Only the time spent waiting counts.
     fn body_deadline(&self, slot: usize) -> Option<Time> {
         let connection = &self.connections[slot];
         let State::Handling(handling) = &connection.state else { return None };
@@ -141,7 +141,9 @@ impl<T: Transport> Server<T> {
         let earned = received as f64 / self.settings.body_rate * 1e9;
         // With a rate of 0 there is no limit.
         let earned = if earned.is_nan() { Time::MAX } else { earned as Time };
-        let span = self.settings.body_time.saturating_add(earned);
-        Some(since.saturating_add(span.saturating_sub(extras.waited)))
+        let body_time = self.settings.body_time;
+        let left = body_time.saturating_add(earned).saturating_sub(extras.waited);
+        let left_without_progress = body_time.saturating_sub(extras.stalled);
+        Some(since.saturating_add(left.min(left_without_progress)))
     }
 }

@@ -28,7 +28,8 @@ pub(crate) struct Settings {
     pub(crate) header_time: Span,
     /// The longest time between two requests.
     pub(crate) keep_alive_time: Span,
-    /// The longest time for receiving a body, and the number of received bytes that extends it by one second.
+    /// The longest time for receiving a body, which is also the longest time without a byte of it, and the number of
+    /// received bytes that extends the former by one second.
     pub(crate) body_time: Span,
     pub(crate) body_rate: f64,
     /// The longest time without progress in sending.

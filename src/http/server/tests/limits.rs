@@ -98,12 +98,98 @@ fn a_body_that_a_handler_reads_must_arrive_at_the_minimum_rate() {
     let mut pair = Pair::new();
     let number = pair.connect();
     let all = post("/echo", &pattern(100_000));
-    pair.send(number, &all[..all.len() - 100_000 + 2400]);
-    // Ten seconds, and ten more for 2400 bytes at 240 bytes per second.
-    pair.advance(20 * SECOND - 1);
+    let at = all.len() - 100_000 + 2160;
+    pair.send(number, &all[..at]);
+    pair.advance(9 * SECOND);
+    pair.send(number, &all[at..at + 240]);
+    pair.echo_on();
+    // Ten seconds, and ten more for 2400 bytes at 240 bytes per second. A single byte adds only 4 ms.
+    pair.advance(9 * SECOND);
+    pair.send(number, &all[at + 240..at + 241]);
+    pair.echo_on();
+    pair.advance(2 * SECOND + SECOND / 240 - 1);
+    assert_eq!(pair.log, ["POST /echo", "Readable", "Readable"]);
+    pair.advance(2);
+    assert_eq!(pair.log, ["POST /echo", "Readable", "Readable", "ReadTimeOut"]);
+}
+
+/// Starts a request whose body arrives much faster than at the minimum rate, except for its last 10,000 bytes. Returns
+/// the number of the connection and the rest.
+fn begin_fast(pair: &mut Pair) -> (usize, Vec<u8>) {
+    let number = pair.connect();
+    let mut all = post("/echo", &pattern(60_000));
+    let rest = all.split_off(all.len() - 10_000);
+    pair.send(number, &all);
     assert_eq!(pair.log, ["POST /echo"]);
+    (number, rest)
+}
+
+#[test]
+fn a_body_must_not_stall_however_fast_its_begin_was() {
+    let mut pair = Pair::new();
+    begin_fast(&mut pair);
+    pair.advance(10 * SECOND - 1);
+    assert_eq!(pair.log[1..], [""; 0]);
     pair.advance(1);
-    assert_eq!(pair.log, ["POST /echo", "ReadTimeOut"]);
+    assert_eq!(pair.log[1..], ["ReadTimeOut"]);
+}
+
+#[test]
+fn each_byte_of_a_body_ends_a_stall() {
+    let mut pair = Pair::new();
+    let (number, rest) = begin_fast(&mut pair);
+    for byte in &rest[..5] {
+        pair.advance(10 * SECOND - 1);
+        pair.send(number, &[*byte]);
+        pair.echo_on();
+    }
+    pair.advance(10 * SECOND - 1);
+    assert_eq!(pair.log[1..], ["Readable"; 5]);
+    pair.advance(1);
+    assert_eq!(pair.log[6..], ["ReadTimeOut"]);
+}
+
+#[test]
+fn an_event_without_a_byte_does_not_end_a_stall() {
+    let mut pair = Pair::new();
+    let (number, _) = begin_fast(&mut pair);
+    let id = pair.wires[number].0;
+    pair.advance(6 * SECOND);
+    pair.server.ready(id, Readiness { read: true, ..Readiness::default() }, pair.clock);
+    pair.run();
+    pair.echo_on();
+    pair.advance(4 * SECOND - 1);
+    assert_eq!(pair.log[1..], ["Readable"]);
+    pair.advance(1);
+    assert_eq!(pair.log[1..], ["Readable", "ReadTimeOut"]);
+}
+
+#[test]
+fn the_time_in_which_the_handler_does_not_read_is_no_stall() {
+    let mut pair = Pair::new();
+    let (number, rest) = begin_fast(&mut pair);
+    pair.advance(6 * SECOND);
+    pair.send(number, &rest[..1]);
+    pair.advance(1000 * SECOND);
+    pair.echo_on();
+    pair.advance(10 * SECOND - 1);
+    assert_eq!(pair.log[1..], ["Readable"]);
+    pair.send(number, &rest[1..]);
+    pair.echo_on();
+    assert!(pair.got(number).starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
+fn the_segments_of_a_body_move_no_timer() {
+    let mut pair = Pair::new();
+    let (number, rest) = begin_fast(&mut pair);
+    let first = pair.server.next_deadline();
+    for byte in &rest[..100] {
+        pair.clock.now += SECOND / 20;
+        pair.send(number, &[*byte]);
+        pair.echo_on();
+        assert_eq!(pair.server.next_deadline(), first);
+    }
 }
 
 #[test]
