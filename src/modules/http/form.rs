@@ -4,7 +4,7 @@
 use super::fields::last_value_table;
 use super::limit::{NO_LIMIT, limit};
 use super::machine::ServerObject;
-use super::read::reason_of;
+use super::read::failure;
 use super::request::{SERVER, number};
 use crate::codec::http1::reject::Reject;
 use crate::codec::multipart::Limits;
@@ -138,7 +138,7 @@ fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
         BodyRead::End => end_form(&mut parser.form),
         BodyRead::Refused(reject) => reject.into(),
         BodyRead::Truncated | BodyRead::Late => Reject::bad("closed").into(),
-        BodyRead::Failed(kind) => Reject::bad(reason_of(kind)).into(),
+        BodyRead::Failed(kind) => failure(kind).into(),
     })
 }
 

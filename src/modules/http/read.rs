@@ -5,6 +5,7 @@ use super::fields::last_value_table;
 use super::limit::{NO_LIMIT, limit};
 use super::machine::ServerObject;
 use super::request::{BODY as STORED_BODY, Request, SERVER, number, served};
+use crate::codec::http1::reject::Reject;
 use crate::codec::http1::stored_section;
 use crate::http::server::{BodyRead, HandlerEffect, Interest, ReadMode, RequestId};
 use crate::lua::{Argument, BytesOf, Call, Fault, Function, Kind, Nil, StoredInField, results};
@@ -40,18 +41,26 @@ fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, mode: ReadMo
         BodyRead::End | BodyRead::Late => Reply::End(Nil),
         BodyRead::Pending => Reply::Pending(false),
         BodyRead::Truncated => Reply::Refused((Nil, 400, "closed")),
-        BodyRead::Refused(reject) => Reply::Refused((Nil, reject.status.into(), reject.reason)),
-        BodyRead::Failed(kind) => Reply::Refused((Nil, 400, reason_of(kind))),
+        BodyRead::Refused(reject) => refused(reject),
+        BodyRead::Failed(kind) => refused(failure(kind)),
     })
 }
 
-/// Returns the reason for a failed read, in the words of `lio.net`.
-pub(super) fn reason_of(kind: io::ErrorKind) -> &'static str {
+fn refused(reject: Reject) -> Reply {
+    Reply::Refused((Nil, reject.status.into(), reject.reason))
+}
+
+/// Returns the status and the reason for a failed read; the reason is in the words of `lio.net`. If neither the client
+/// nor the network has caused the failure, for example because the system has no memory, the status is 503.
+pub(super) fn failure(kind: io::ErrorKind) -> Reject {
+    use io::ErrorKind::*;
     match kind {
-        io::ErrorKind::ConnectionReset => "reset",
-        io::ErrorKind::BrokenPipe | io::ErrorKind::NotConnected => "closed",
-        io::ErrorKind::TimedOut => "timeout",
-        _ => "failed",
+        ConnectionReset => Reject::bad("reset"),
+        BrokenPipe | NotConnected => Reject::bad("closed"),
+        TimedOut => Reject::bad("timeout"),
+        // Invalid data: a malformed record of TLS.
+        ConnectionAborted | HostUnreachable | NetworkUnreachable | UnexpectedEof | InvalidData => Reject::bad("failed"),
+        _ => Reject::new(503, "failed"),
     }
 }
 
@@ -111,3 +120,32 @@ pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| {
     };
     Ok(machine.server.borrow_mut().wait(id, what, machine.clock()))
 });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the status and the reason for a read that has failed with an error of the system.
+    fn failure_of(number: i32) -> (u16, &'static str) {
+        let reject = failure(io::Error::from_raw_os_error(number).kind());
+        (reject.status, reject.reason)
+    }
+
+    #[test]
+    fn the_client_is_not_blamed_for_errors_of_the_server() {
+        for number in [libc::ENOMEM, libc::ENOBUFS, libc::EIO, libc::EBADF] {
+            assert_eq!(failure_of(number), (503, "failed"));
+        }
+    }
+
+    #[test]
+    fn errors_of_the_connection_are_bad_requests() {
+        assert_eq!(failure_of(libc::ECONNRESET), (400, "reset"));
+        assert_eq!(failure_of(libc::EPIPE), (400, "closed"));
+        assert_eq!(failure_of(libc::ENOTCONN), (400, "closed"));
+        assert_eq!(failure_of(libc::ETIMEDOUT), (400, "timeout"));
+        assert_eq!(failure_of(libc::EHOSTUNREACH), (400, "failed"));
+        let malformed = failure(io::ErrorKind::InvalidData);
+        assert_eq!((malformed.status, malformed.reason), (400, "failed"));
+    }
+}
