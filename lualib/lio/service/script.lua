@@ -3,16 +3,10 @@
 -- own a loop.
 
 local debug <const> = debug or require "lio.debug"
+local output = require "lio.service.output"
 local traceback = require "lio.traceback"
 
 local M = {}
-
--- Writes to standard output: a script's output does not belong in the log.
-local function print_line(...)
-  local list = table.pack(...)
-  for i = 1, list.n do list[i] = tostring(list[i]) end
-  io.stdout:write(table.concat(list, "\t", 1, list.n), "\n")
-end
 
 local function add_traceback(message)
   if type(message) ~= "string" then
@@ -26,11 +20,12 @@ end
 -- `run(name, load, …)` returns whether the program ended without an error; an error is written to standard error.
 -- `load()` returns the program as a function, or nil and a message; `name` is `arg[0]`.
 function M.run(name, load, ...)
-  rawset(_G, "print", print_line)
+  rawset(_G, "print", output.print)
   rawset(_G, "arg", { [0] = name, ... })
   local f, problem = load()
   local ok = f ~= nil
   if ok then ok, problem = xpcall(f, add_traceback, ...) end
+  output.flush()
   if not ok then
     io.stdout:flush()
     io.stderr:write("lio: ", traceback.shorten(problem), "\n")
