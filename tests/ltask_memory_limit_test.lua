@@ -57,6 +57,29 @@ kit.test("no finalizer runs inside a native call, even at a memory limit", {
   out = { "0" },
 })
 
+-- Lua calls no message handler if memory runs out, so there is no traceback.
+kit.test("the error of a web handler that has no memory names the handler", {
+  main = [[
+    local app = require("lio.webserver").new()
+    app:get("/x/:n", function(req)
+      ltask.mem_limit(ltask.mem_count({}).memory + (2 << 20))
+      local list = {}
+      for i = 1, 1000000 do list[i] = { i } end
+      return #list
+    end)
+    app:on_error(function(value, req, res, text)
+      ltask.mem_limit(0)
+      return 500, value .. "\n" .. text
+    end)
+    local client <close> = app:test()
+    say(client:get("/x/1").body)
+  ]],
+  err = "",
+  out = function(out)
+    t.ok(out:find "not enough memory\nin the handler of GET /x/:n %(.-main%.lua:%d+%): not enough memory", out)
+  end,
+})
+
 -- A service whose request `limit` sets a limit slightly above the memory that it uses.
 local limited <const> = [[
   local S = {}

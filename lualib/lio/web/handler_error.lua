@@ -45,10 +45,10 @@ local function add_place(err, res, role, f)
 end
 
 -- `as_caught(err)` returns the error from an `xpcall` with `catch` as a caught error. If memory runs out, Lua does not
--- call `catch`, and `err` is a string.
+-- call `catch`, and `err` is a string. There is no traceback then, so `respond` adds the place of the function.
 function M.as_caught(err)
   if type(err) ~= "string" then return err end
-  return { value = err, message = err, text = err }
+  return { value = err, message = err, text = err, has_no_place = true }
 end
 
 -- `log(req, err)`: writes a log entry to standard error, unless the server's observer takes it.
