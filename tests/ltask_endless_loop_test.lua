@@ -65,6 +65,24 @@ kit.test("with a service in an endless loop, the system ends within the grace an
   end,
 })
 
+kit.test("a service that the end of the system interrupts is logged once", {
+  services = { looper = looper },
+  config = { grace = 0.2, watchdog = 0 },
+  main = spin .. [[
+    local id = spin "loop"
+    -- These tasks run, and are interrupted, after the first one.
+    for _ = 1, 3 do ltask.send(id, "loop", ltask.self()) end
+    say(id)
+  ]],
+  err = false,
+  out = function(out, err)
+    local id = kit.said(out)[1]
+    local text = "%(" .. id .. " looper%) the service was still running when the system ended, and was interrupted"
+    t.eq(select(2, err:gsub(text, "")), 1, err)
+    t.ok(not err:find "the system has ended" and not err:find "repeated", err)
+  end,
+})
+
 t.test("the boot table's grace limits how long the end of the system takes", function()
   -- On a busy machine, one shutdown may take longer, but not all three.
   local least = math.huge

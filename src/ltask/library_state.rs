@@ -95,6 +95,8 @@ pub(crate) struct LibraryState {
     pub(crate) is_first_generation: bool,
     /// Whether the service ends after the current message. If so, the service's other messages are not handled.
     pub(crate) is_ending: bool,
+    /// Whether the log contains an entry about the interruption of the service by the end of the system.
+    pub(crate) interruption_is_logged: bool,
     /// Whether the program has ended the service, so that a killed task leaves its request to a dead service.
     pub(crate) is_exiting: bool,
 }

@@ -45,7 +45,11 @@ impl Host for Responder {
             }
             Err(text) => {
                 if let Some(service) = call.data::<Service>() {
-                    service.system().log_text(service.id, &text);
+                    match service.system().is_quitting() {
+                        // The end of the system has interrupted first the task and then the callback.
+                        true => log_interruption(service),
+                        false => service.system().log_text(service.id, &text),
+                    }
                 }
             }
         }
@@ -75,6 +79,14 @@ impl Host for Responder {
         if let (Reason::Timer(timer), Some(service)) = (reason, call.data::<Service>()) {
             service.system().monitor.timers.cancel(service.id, timer);
         }
+    }
+}
+
+/// Logs that the service was interrupted, once: each of its tasks is.
+fn log_interruption(service: &mut Service) {
+    if !std::mem::replace(&mut service.library.interruption_is_logged, true) {
+        let text = "the service was still running when the system ended, and was interrupted";
+        service.system().log_text(service.id, text);
     }
 }
 
