@@ -152,7 +152,7 @@ sanitize-threads: tools ## the suites with several threads, with ThreadSanitizer
 	  bash tests/run.sh '$(or $(ONLY),$(THREADED))'; status=$$?; $(CHECK_REPORTS); exit $$status
 
 # Tests whose inputs are large take hours there: fuzzers' seeds, compression, cryptography, all dates.
-MIRI_SKIPPED := fuzz compression inflate crypto skynet_crypt every_date properties splitting model
+MIRI_SKIPPED := fuzz compression inflate crypto skynet_crypt every_date every_split linear_time outweigh properties model
 MIRI := codec:: memory:: ltask::message ltask::registry ltask::timers ltask::unanswered ltask::mailbox
 
 .PHONY: miri
