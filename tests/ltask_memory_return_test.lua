@@ -37,6 +37,7 @@ local services <const> = { hoarder = [[
     for i = 1, 100000 do kept[i] = { tostring(i) .. ("x"):rep(i % 700) } end
   end
   function S.free() kept = nil collectgarbage() collectgarbage() end
+  function S.count() return #kept end
   function S.exit() ltask.quit() end
   return S
 ]] }
