@@ -270,7 +270,7 @@ fn the_error_of_an_interrupt_is_raised_again_where_it_is_caught() {
         let notes = Notes { target, raises, ..Notes::default() };
         let mut vm = vm(notes, "for i = 1, 100 do pcall(function() interrupt() while true do end end) end note 'end'");
         assert_eq!(vm.resume(None).unwrap(), SliceEnd::Failed);
-        assert!(vm.failure().starts_with("enough"));
+        assert!(vm.failure().starts_with("main:1: enough"));
         assert!(!vm.lines.iter().any(|line| line == "end"));
     });
 }
@@ -295,7 +295,7 @@ fn a_panic_in_an_interrupt_is_an_error_of_the_interrupted_function() {
         let mut vm = vm(notes, "interrupt() while true do end");
         assert_eq!(vm.resume(None).unwrap(), SliceEnd::Failed);
         let failure = vm.failure();
-        assert!(failure.starts_with("internal error: in a hook\n"), "{failure}");
+        assert!(failure.starts_with("main:1: internal error: in a hook\n"), "{failure}");
     });
 }
 

@@ -31,7 +31,8 @@ pub(crate) struct RunTime {
     /// The time after which the watchdog reports, and `max_run_time`; zero if there is none.
     watchdog: Cell<Duration>,
     max_run_time: Cell<Duration>,
-    seen: Cell<u64>,
+    /// The number of the work that the last check found; `None` before the first check.
+    seen: Cell<Option<u64>>,
     /// The CPU time of the thread when the work was first found.
     since: Cell<Duration>,
     is_reported: Cell<bool>,
@@ -60,7 +61,7 @@ impl RunTime {
     /// Checks the running piece of work. `now` is the CPU time of the thread.
     pub(crate) fn check(&self, now: Duration) -> Overrun {
         let number = self.work.number();
-        if self.seen.replace(number) != number || now < self.since.get() {
+        if self.seen.replace(Some(number)) != Some(number) || now < self.since.get() {
             self.since.set(self.work.found_at(number).map_or(now, |found_at| found_at.min(now)));
             self.is_reported.set(false);
             self.is_ended.set(false);
@@ -95,7 +96,7 @@ impl RunTime {
 
     /// Whether the running piece of work has exceeded `max_run_time`.
     pub(crate) fn has_exceeded(&self) -> bool {
-        self.exceeded_at.get().is_some() && self.seen.get() == self.work.number()
+        self.exceeded_at.get().is_some() && self.seen.get() == Some(self.work.number())
     }
 }
 
