@@ -48,6 +48,24 @@ t.test("lines of a handler in a worker appear while the worker serves", function
   end
 end)
 
+-- Regression: the second line appeared when the process ended.
+t.test("lines that are printed while a service ends appear while the system continues", function()
+  local dir = t.tmp()
+  t.write(dir .. "/killed.lua", [[
+    local _ <close> = setmetatable({}, { __close = function() print "closed 1" print "closed 2" end })
+    print "begins"
+    require("lio.loop").sleep(1e9)
+  ]])
+  local child <close> = start("--service", ([[
+    local ltask, loop = require "ltask", require "lio.loop"
+    local id = ltask.spawn("lio", %q)
+    loop.sleep(0)
+    ltask.kill(id)
+    loop.sleep(1e9)
+  ]]):format(dir .. "/killed.lua"))
+  t.eq({ child:line(), child:line(), child:line() }, { "begins", "closed 1", "closed 2" })
+end)
+
 t.test("lines of a script that has ended appear while the system continues", function()
   local dir = t.tmp()
   t.write(dir .. "/ends.lua", [[ print "a" print "b" ]])

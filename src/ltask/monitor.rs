@@ -33,7 +33,7 @@ impl Monitor {
 
     /// Makes the monitor thread return the free memory of malloc(3) to the system soon.
     pub(super) fn request_trim(&self) {
-        self.trim_requested.store(true, Ordering::Relaxed);
+        self.trim_requested.store(true, Ordering::Release);
         self.wake();
     }
 
@@ -44,7 +44,7 @@ impl Monitor {
 
     /// Withdraws the request. The caller then returns the memory.
     pub(super) fn take_trim_request(&self) {
-        self.trim_requested.store(false, Ordering::Relaxed);
+        self.trim_requested.swap(false, Ordering::AcqRel);
     }
 
     /// Called when a worker or the thread of a service wakes. Makes the monitor thread take samples again.

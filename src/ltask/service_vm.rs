@@ -79,13 +79,14 @@ impl Vm<Service> {
         self.slice_began = began;
         progress.begin_slice(self.id);
         let end = self.run_slice(None);
+        if self.memory().has_shrunk() {
+            // This belongs to the slice, so that other workers take over meanwhile.
+            self.return_memory();
+        }
         progress.end_slice();
         let ended = monotonic_nanos();
         let (used, peak) = (self.memory().used(), self.memory().peak());
         self.statistics.add_slice(ended - began, used, peak);
-        if self.memory().has_shrunk() {
-            self.return_memory();
-        }
         let has_next = end == SliceEnd::Yielded && !self.statistics.must_end.load(Ordering::Relaxed);
         has_next.then_some(ended)
     }

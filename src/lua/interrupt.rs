@@ -239,8 +239,9 @@ fn interrupt_running_vm() {
     if context.is_null() {
         return;
     }
-    // SAFETY: this thread runs the VM, so its context exists. Only plain fields are read, and the thread that runs a VM
-    // may call `lua_sethook` at any time. Reading the clock is async-signal-safe.
+    // SAFETY: this thread runs the VM, so its context exists. Only plain fields are read, only atomics that no other
+    // thread uses are changed, and the thread that runs a VM may call `lua_sethook` at any time. clock_gettime(2) and
+    // write(2) are async-signal-safe, and rustix calls the kernel directly, so `errno` does not change.
     unsafe {
         let context = &*context;
         if let Some(main) = context.main_coroutine() {

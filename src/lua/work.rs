@@ -90,11 +90,12 @@ impl Work {
 
 /// Reports a C function on standard error. Async-signal-safe: allocates nothing and takes no lock.
 pub(super) fn report_c_function(age: Duration) {
-    let mut line = Line { text: [0; 160], length: 0 };
+    let mut line = Line { text: [0; 192], length: 0 };
     let tenths = age.as_millis() as u64 / 100;
     let _ = writeln!(
         line,
-        "lio: a task has run for {}.{} s without waiting; it is in a C function, such as string.find",
+        "lio: a task has run for {}.{} s without waiting; it is in a C function, such as string.find, or in a finalizer, \
+         a debug hook or a message handler",
         tenths / 10,
         tenths % 10
     );
@@ -104,7 +105,7 @@ pub(super) fn report_c_function(age: Duration) {
 
 /// A line of text in an array. Text that does not fit is left out.
 struct Line {
-    text: [u8; 160],
+    text: [u8; 192],
     length: usize,
 }
 

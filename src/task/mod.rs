@@ -147,9 +147,10 @@ impl Tasks {
         self.current.get().map(|(id, _)| id)
     }
 
-    /// Sets the time, in nanoseconds of the monotonic clock.
+    /// Sets the time, in nanoseconds of the monotonic clock. Called by the main function in each round.
     #[inline]
     pub(crate) fn set_now(&self, nanos: u64) {
+        self.run_time.work.begin();
         self.now.set(nanos);
     }
 

@@ -207,9 +207,7 @@ impl Tasks {
         self.run_time.work.begin();
         let resumed = resume();
         self.current.set(outer);
-        if outer.is_some() {
-            self.run_time.work.begin();
-        }
+        self.run_time.work.begin();
         if self.metering.get() {
             self.add_running_time(id);
         }

@@ -32,6 +32,9 @@ function M.flush()
   pcall(flush_file, file)
 end
 
+-- Lines that are printed while the service ends are sent when its VM closes.
+M.at_end = setmetatable({}, { __gc = M.flush })
+
 hooks.before_wait = M.flush
 function hooks.after_events() end
 

@@ -51,12 +51,16 @@ impl<T: Transport> Server<T> {
                 Ok(Some(read)) => return read,
                 Ok(None) => match self.fill(slot) {
                     Filled::Some => {
-                        if let Some(handling) = self.connections[slot].handling() {
-                            handling.record_progress();
-                        }
+                        self.record_progress(slot);
                         continue;
                     }
-                    Filled::WouldBlock => return BodyRead::Pending,
+                    Filled::WouldBlock => {
+                        // A part of a record has arrived, or the end of an earlier one was read.
+                        if self.connections[slot].transport.is_encrypted() {
+                            self.record_progress(slot);
+                        }
+                        return BodyRead::Pending;
+                    }
                     Filled::End => BodyRead::Truncated,
                     Filled::Failed(kind) => BodyRead::Failed(kind),
                 },
@@ -70,6 +74,13 @@ impl<T: Transport> Server<T> {
     /// Returns the trailer section of a request's chunked body after it was read; empty if there is none.
     pub(crate) fn trailers(&mut self, id: RequestId) -> &[u8] {
         self.handling(id).and_then(|handling| handling.extras_ref()).map_or(&[], |extras| &extras.trailers)
+    }
+
+    /// Records that bytes of the body have arrived.
+    fn record_progress(&mut self, slot: usize) {
+        if let Some(handling) = self.connections[slot].handling() {
+            handling.record_progress();
+        }
     }
 
     /// Makes the connection close after the current request.

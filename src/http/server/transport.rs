@@ -7,6 +7,11 @@ use std::net::IpAddr;
 
 /// The byte stream below a connection. No method waits.
 pub(crate) trait Transport: Sink {
+    /// Whether the bytes are encrypted, so that a part of a record may arrive, which is no data yet.
+    fn is_encrypted(&self) -> bool {
+        false
+    }
+
     /// Whether a handshake comes before the first request.
     fn needs_handshake(&self) -> bool {
         false

@@ -75,7 +75,6 @@ impl Machine {
     /// Called when a handler begins. The clock is read again after [`READ_CLOCK`] requests, because handlers take time.
     #[inline]
     pub(super) fn count_request(&self) {
-        self.work.begin();
         let served = self.served.get() + 1;
         self.served.set(served);
         if served == READ_CLOCK {

@@ -115,6 +115,7 @@ fn next_work(dispatcher: &mut Dispatcher, stack: &mut Stack) -> Result<Action, F
     stack.drop_to(at::HANDLER - 1);
     let machine = &*dispatcher.machine;
     let work = machine.server.borrow_mut().next(machine.clock());
+    machine.work.begin();
     match work {
         Work::Dispatch { id, plan } => {
             dispatcher.id = Some(id);
@@ -200,6 +201,10 @@ fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Action, Fault> {
     let Some(id) = dispatcher.id else {
         return Ok(Action::Plain(Next::pushed(0)));
     };
+    if outcome.ok {
+        // The time of a C function at the end of the handler must not end the code that responds.
+        dispatcher.machine.work.begin();
+    }
     if outcome.ok && respond(dispatcher, stack, id, outcome.first) {
         return end_request(dispatcher, stack, id, RequestEnd::Complete);
     }
@@ -212,7 +217,11 @@ fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Action, Fault> {
 
 /// Continues after a chosen handler.
 fn handled_chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Action, Fault> {
-    match call.object::<Dispatcher>(at::DISPATCHER)?.id {
+    let dispatcher = call.object::<Dispatcher>(at::DISPATCHER)?;
+    if outcome.ok {
+        dispatcher.machine.work.begin();
+    }
+    match dispatcher.id {
         Some(id) => complete(call, id, outcome),
         None => Ok(Action::Plain(Next::pushed(0))),
     }

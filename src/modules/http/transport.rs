@@ -62,6 +62,10 @@ impl Sink for Network {
 }
 
 impl Transport for Network {
+    fn is_encrypted(&self) -> bool {
+        self.link.tls().is_some()
+    }
+
     fn needs_handshake(&self) -> bool {
         self.tls.is_some() || self.link.tls().is_some_and(|tls| tls.is_handshaking())
     }
@@ -186,6 +190,10 @@ impl Sink for AnyTransport {
 }
 
 impl Transport for AnyTransport {
+    fn is_encrypted(&self) -> bool {
+        forward!(self.is_encrypted())
+    }
+
     fn needs_handshake(&self) -> bool {
         forward!(self.needs_handshake())
     }

@@ -165,6 +165,24 @@ fn an_event_without_a_byte_does_not_end_a_stall() {
 }
 
 #[test]
+fn a_part_of_an_encrypted_record_ends_a_stall() {
+    let mut pair = Pair::new();
+    let (number, _) = begin_fast(&mut pair);
+    pair.wires[number].1.encrypt();
+    let id = pair.wires[number].0;
+    for _ in 0..5 {
+        pair.advance(10 * SECOND - 1);
+        pair.server.ready(id, Readiness { read: true, ..Readiness::default() }, pair.clock);
+        pair.run();
+        pair.echo_on();
+    }
+    pair.advance(10 * SECOND - 1);
+    assert_eq!(pair.log[1..], ["Readable"; 5]);
+    pair.advance(1);
+    assert_eq!(pair.log[6..], ["ReadTimeOut"]);
+}
+
+#[test]
 fn the_time_in_which_the_handler_does_not_read_is_no_stall() {
     let mut pair = Pair::new();
     let (number, rest) = begin_fast(&mut pair);

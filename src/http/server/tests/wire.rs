@@ -29,6 +29,7 @@ struct State {
     handshake: Option<usize>,
     /// Whether the handshake waits until the transport is writable.
     handshake_writes: bool,
+    encrypted: bool,
     /// The number of system calls.
     calls: usize,
 }
@@ -111,6 +112,11 @@ impl Wire {
         events
     }
 
+    /// Makes the connection an encrypted one.
+    pub(super) fn encrypt(&self) {
+        self.0.borrow_mut().encrypted = true;
+    }
+
     /// Makes the connection begin with a handshake for which the client sends this number of bytes.
     pub(super) fn begin_with_handshake(&self, count: usize) {
         self.0.borrow_mut().handshake = Some(count);
@@ -177,6 +183,9 @@ impl Sink for Pipe {
 }
 
 impl Transport for Pipe {
+    fn is_encrypted(&self) -> bool {
+        self.0.borrow().encrypted
+    }
     fn needs_handshake(&self) -> bool {
         self.0.borrow().handshake.is_some()
     }
