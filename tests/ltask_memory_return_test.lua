@@ -26,7 +26,11 @@ local services <const> = { hoarder = [[
   local S, kept = {}, nil
   function S.tables()
     kept = {}
-    for i = 1, 400000 do kept[i] = { i } end
+    -- Without a large block, of which malloc(3) keeps a part at the end of its heap.
+    for i = 1, 1000 do
+      kept[i] = {}
+      for j = 1, 1000 do kept[i][j] = { j } end
+    end
   end
   function S.strings()
     kept = {}
