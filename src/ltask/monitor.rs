@@ -37,14 +37,9 @@ impl Monitor {
         self.wake();
     }
 
-    /// Whether [`Monitor::request_trim`] was called after the last [`Monitor::take_trim_request`].
-    pub(super) fn is_trim_requested(&self) -> bool {
-        self.trim_requested.load(Ordering::Relaxed)
-    }
-
-    /// Withdraws the request. The caller then returns the memory.
-    pub(super) fn take_trim_request(&self) {
-        self.trim_requested.swap(false, Ordering::AcqRel);
+    /// Returns whether [`Monitor::request_trim`] was called since the last call.
+    pub(super) fn take_trim_request(&self) -> bool {
+        self.trim_requested.swap(false, Ordering::AcqRel)
     }
 
     /// Called when a worker or the thread of a service wakes. Makes the monitor thread take samples again.

@@ -34,7 +34,8 @@ pub(super) fn run(system: &Arc<System>) {
     let mut watchdog = Watchdog::new(system);
     let mut expired: Vec<ExpiredTimer> = Vec::new();
     let (mut next_sample, mut quiet) = (0, 0);
-    let (mut ended, mut next_trim) = (0, 0);
+    let mut ended = 0;
+    let (mut trim_at, mut earliest_trim) = (u64::MAX, 0);
     loop {
         let now = monotonic_nanos();
         deliver(system, now, &mut expired);
@@ -59,13 +60,14 @@ pub(super) fn run(system: &Arc<System>) {
                 next_sample = if is_dormant { u64::MAX } else { monotonic_nanos() + QUIET_TICK };
             }
         }
-        if system.monitor.is_trim_requested() && now >= next_trim {
-            system.monitor.take_trim_request();
-            trim_heap();
-            next_trim = now + TRIM_INTERVAL;
+        if system.monitor.take_trim_request() {
+            trim_at = earliest_trim;
         }
-        let trim = if system.monitor.is_trim_requested() { next_trim } else { u64::MAX };
-        if system.monitor.sleep(next_sample.min(system.log.next_flush()).min(trim)) {
+        if now >= trim_at {
+            trim_heap();
+            (trim_at, earliest_trim) = (u64::MAX, now + TRIM_INTERVAL);
+        }
+        if system.monitor.sleep(next_sample.min(system.log.next_flush()).min(trim_at)) {
             (next_sample, quiet) = (0, QUIET_SAMPLES - 1);
         }
     }

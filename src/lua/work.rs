@@ -3,12 +3,12 @@
 //! The hook of an interrupt runs between two instructions, so while a C function runs, only the signal handler knows how
 //! long the work takes. The handler records it here, and reports a C function that takes very long.
 
-use std::fmt::Write;
+use std::io::{Cursor, Write};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, compiler_fence};
 use std::time::Duration;
 
-/// A VM interrupts its thread this many times without running an instruction before it reports a C function.
+/// A C function is reported if this many signals have arrived without an instruction of the VM in between.
 const PENDING: u32 = 3;
 
 /// The piece of work that a VM is doing. The fields are atomic, because the signal handler accesses them between any two
@@ -90,7 +90,8 @@ impl Work {
 
 /// Reports a C function on standard error. Async-signal-safe: allocates nothing and takes no lock.
 pub(super) fn report_c_function(age: Duration) {
-    let mut line = Line { text: [0; 192], length: 0 };
+    let mut text = [0; 192];
+    let mut line = Cursor::new(&mut text[..]);
     let tenths = age.as_millis() as u64 / 100;
     let _ = writeln!(
         line,
@@ -100,23 +101,8 @@ pub(super) fn report_c_function(age: Duration) {
         tenths % 10
     );
     // If standard error is closed, there is no place for the report.
-    let _ = rustix::io::write(rustix::stdio::stderr(), &line.text[..line.length]);
-}
-
-/// A line of text in an array. Text that does not fit is left out.
-struct Line {
-    text: [u8; 192],
-    length: usize,
-}
-
-impl Write for Line {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        let room = &mut self.text[self.length..];
-        let count = text.len().min(room.len());
-        room[..count].copy_from_slice(&text.as_bytes()[..count]);
-        self.length += count;
-        Ok(())
-    }
+    let length = line.position() as usize;
+    let _ = rustix::io::write(rustix::stdio::stderr(), &text[..length]);
 }
 
 #[cfg(test)]
