@@ -271,6 +271,25 @@ t.test("the limits apply to a service of `lio --service`", function()
   child:kill "KILL"
 end)
 
+-- Regression: a limit that is the default without services did not replace the limit of the system.
+t.test("the limits of the system are the defaults of a service's loop, which may remove them", function()
+  local dir = t.tmp()
+  t.write(dir .. "/work.lua", [[
+    local loop, run_time = require "lio.loop", require "lio.run_time"
+    print(loop.watchdog, loop.max_run_time)
+    loop.max_run_time = 0
+    loop.run(function()
+      local till = os.clock() + 0.5
+      while os.clock() < till do end
+      print "ended by itself"
+    end)
+    require "ltask".syscall(1, "quit_ltask")
+  ]])
+  t.eq(output(([[
+    require("ltask").start { bootstrap = { { name = "lio", args = { %q } } }, watchdog = 7, max_run_time = 0.1 }
+  ]]):format(dir .. "/work.lua")), "7.0\t0.1\nended by itself\n")
+end)
+
 -- Regression: `run` returned as after success.
 t.test("loop.run raises if its function catches the error of max_run_time and is ended", function()
   t.eq(output [[

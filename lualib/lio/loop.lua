@@ -25,9 +25,8 @@ M.grace = 10
 
 -- Limits of the time that a task may run without waiting, in seconds of CPU time; 0: no limit. After `watchdog`, the
 -- task and its traceback are reported on standard error; `max_run_time` raises an error in the task. `run` reads both
--- fields. In a service, the boot table has fields with these names instead.
-local WATCHDOG <const> = 5
-M.watchdog = WATCHDOG
+-- fields. In a service, the fields of the boot table with these names are the defaults, and the report is a log entry.
+M.watchdog = 5
 M.max_run_time = 0
 
 local selector = assert(lio.create())
@@ -275,10 +274,7 @@ end
 -- `loop._limit_run_time()`: for the library. Applies the fields `watchdog` and `max_run_time` to a running loop.
 function M._limit_run_time()
   local watchdog, max_run_time = limit_of "watchdog", limit_of "max_run_time"
-  if owner.is_service then
-    -- For fields with their default values, the limits of the system apply.
-    run_time.limit_service(watchdog ~= WATCHDOG and watchdog or nil, max_run_time ~= 0 and max_run_time or nil)
-  elseif not run_time.limit(watchdog, max_run_time) and max_run_time > 0 then
+  if not run_time.limit(watchdog, max_run_time) and max_run_time > 0 then
     misuse.raise("loop.max_run_time: tasks of this program cannot be interrupted: this needs the executable lio, "
       .. "Linux, and a program that does not handle SIGURG; workers (app:run with workers = 2) can be interrupted in "
       .. "a stock interpreter, too")
@@ -286,7 +282,7 @@ function M._limit_run_time()
 end
 
 local function leave(state)
-  if owner.is_service then run_time.limit_service() else run_time.stop() end
+  run_time.stop()
   finished, stopping, owner.is_running = true, true, false
   if state.others then kill_own(state) else task.kill_all() end
   timers.cancel_all()
@@ -348,6 +344,7 @@ end
 -- `loop.own()`: records that this service owns the loop. lio/service.lua calls `own`, and then `attach`.
 function M.own()
   owner.is_service = true
+  M.watchdog, M.max_run_time = run_time.system_limits()
   unguard()
   if rawget(net, "instance") == M.net then net.use(M.net) end
 end

@@ -15,10 +15,16 @@ pub(crate) struct RunLimits {
 struct OwnLimit(AtomicU64);
 
 impl RunLimits {
-    /// Sets the limits; zero means that there is none. For `None`, the limit of the system applies.
-    pub(crate) fn set(&self, watchdog: Option<Duration>, max_run_time: Option<Duration>) {
+    /// Sets the limits; zero means that there is none.
+    pub(crate) fn set(&self, watchdog: Duration, max_run_time: Duration) {
         self.watchdog.set(watchdog);
         self.max_run_time.set(max_run_time);
+    }
+
+    /// Makes the limits of the system apply again.
+    pub(crate) fn clear(&self) {
+        self.watchdog.0.store(0, Ordering::Relaxed);
+        self.max_run_time.0.store(0, Ordering::Relaxed);
     }
 
     /// Returns the time after which the watchdog reports a slice; `system` is the limit of the system.
@@ -33,9 +39,9 @@ impl RunLimits {
 }
 
 impl OwnLimit {
-    fn set(&self, limit: Option<Duration>) {
-        let nanos = |limit: Duration| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        self.0.store(limit.map_or(0, |limit| nanos(limit).saturating_add(1)), Ordering::Relaxed);
+    fn set(&self, limit: Duration) {
+        let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        self.0.store(nanos.saturating_add(1), Ordering::Relaxed);
     }
 
     fn get(&self, system: Duration) -> Duration {
@@ -51,12 +57,10 @@ mod tests {
     fn a_limit_that_is_not_set_is_that_of_the_system() {
         let (limits, system) = (RunLimits::default(), Duration::from_secs(5));
         assert_eq!([limits.watchdog(system), limits.max_run_time(system)], [system; 2]);
-        limits.set(Some(Duration::ZERO), None);
-        assert_eq!([limits.watchdog(system), limits.max_run_time(system)], [Duration::ZERO, system]);
-        limits.set(None, Some(Duration::from_secs(u64::MAX)));
-        assert_eq!(
-            [limits.watchdog(system), limits.max_run_time(system)],
-            [system, Duration::from_nanos(u64::MAX - 1)]
-        );
+        limits.set(Duration::ZERO, Duration::from_secs(u64::MAX));
+        assert_eq!(limits.watchdog(system), Duration::ZERO);
+        assert_eq!(limits.max_run_time(system), Duration::from_nanos(u64::MAX - 1));
+        limits.clear();
+        assert_eq!([limits.watchdog(system), limits.max_run_time(system)], [system; 2]);
     }
 }

@@ -6,7 +6,7 @@ use crate::ltask::service::Service;
 #[cfg(target_os = "linux")]
 use crate::lua::interrupt::CpuTimer;
 use crate::lua::interrupt::Interruption;
-use crate::lua::{BoundFunctions, Call, Fault, Function, FunctionTable, Kind, functions};
+use crate::lua::{BoundFunctions, Call, Fault, Function, FunctionTable, Maybe, functions};
 use crate::modules::task::{push_tasks_object, tasks};
 use crate::modules::traceback::shorten;
 use crate::task::{Overrun, Tasks};
@@ -25,7 +25,7 @@ struct Timer {
     timer: RefCell<Option<CpuTimer>>,
 }
 
-const FUNCTIONS: FunctionTable = functions! { limit, stop, limit_service, has_exceeded };
+const FUNCTIONS: FunctionTable = functions! { limit, stop, system_limits, has_exceeded };
 
 /// Opens the module.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
@@ -35,10 +35,15 @@ pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
 
 /// `run_time.limit(watchdog, max_run_time)`: from now on, a task of this VM that runs for `watchdog` seconds of CPU time
 /// without waiting is reported on standard error, and `max_run_time` seconds of CPU time raise an error in it. 0 means
-/// that there is no limit. Returns false if the VM cannot be interrupted: it belongs to a stock interpreter, the system
-/// is not Linux, or the program handles SIGURG.
+/// that there is no limit. In a service, the watchdog reports to the log, and these limits replace those of the system.
+/// Returns false if the VM cannot be interrupted: it belongs to a stock interpreter, the system is not Linux, or the
+/// program handles SIGURG.
 fn limit(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (watchdog, max_run_time) = (seconds(call, 1)?, seconds(call, 2)?);
+    if let Some(service) = call.data::<Service>() {
+        service.statistics.limits.set(watchdog, max_run_time);
+        return Ok(true);
+    }
     let tasks = tasks(call)?;
     call.interrupt_with(&tasks.threads);
     set_limits(&tasks, watchdog, max_run_time);
@@ -46,8 +51,12 @@ fn limit(call: &mut Call<'_>) -> Result<bool, Fault> {
     start_timer(call, shortest.map(|limit| (limit / 4).clamp(MIN_INTERVAL, MAX_INTERVAL)))
 }
 
-/// `run_time.stop()`: removes the limits.
+/// `run_time.stop()`: removes the limits. In a service, those of the system apply again.
 fn stop(call: &mut Call<'_>) -> Result<(), Fault> {
+    if let Some(service) = call.data::<Service>() {
+        service.statistics.limits.clear();
+        return Ok(());
+    }
     set_limits(&*tasks(call)?, Duration::ZERO, Duration::ZERO);
     start_timer(call, None).map(|_| ())
 }
@@ -58,23 +67,16 @@ fn set_limits(tasks: &Tasks, watchdog: Duration, max_run_time: Duration) {
     tasks.run_time.work.begin();
 }
 
-/// `run_time.limit_service([watchdog, max_run_time])`: sets the limits of this service, in seconds; 0 means that there is
-/// no limit. For nil, the limit of the system applies. Has no effect outside a service.
-fn limit_service(call: &mut Call<'_>) -> Result<(), Fault> {
-    let (watchdog, max_run_time) = (optional_seconds(call, 1)?, optional_seconds(call, 2)?);
-    if let Some(service) = call.data::<Service>() {
-        service.statistics.limits.set(watchdog, max_run_time);
-    }
-    Ok(())
+/// `run_time.system_limits()`: returns the two limits of the system to which this service belongs, in seconds; nothing
+/// outside a service.
+fn system_limits(call: &mut Call<'_>) -> Result<Maybe<(f64, f64)>, Fault> {
+    let config = call.data::<Service>().map(|service| &service.system().config);
+    Ok(Maybe(config.map(|config| (config.watchdog.as_secs_f64(), config.max_run_time.as_secs_f64()))))
 }
 
 /// `run_time.has_exceeded()` returns whether the running task has exceeded `max_run_time`.
 fn has_exceeded(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(tasks(call)?.run_time.has_exceeded())
-}
-
-fn optional_seconds(call: &mut Call<'_>, index: i32) -> Result<Option<Duration>, Fault> {
-    if matches!(call.kind(index), Kind::None | Kind::Nil) { Ok(None) } else { seconds(call, index).map(Some) }
 }
 
 fn seconds(call: &mut Call<'_>, index: i32) -> Result<Duration, Fault> {
