@@ -275,7 +275,7 @@ end)
 t.test("the limits of the system are the defaults of a service's loop, which may remove them", function()
   local dir = t.tmp()
   t.write(dir .. "/work.lua", [[
-    local loop, run_time = require "lio.loop", require "lio.run_time"
+    local loop = require "lio.loop"
     print(loop.watchdog, loop.max_run_time)
     loop.max_run_time = 0
     loop.run(function()
