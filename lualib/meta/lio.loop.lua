@@ -8,7 +8,7 @@
 ---@class lio.loop
 ---@field grace number seconds that a graceful stop waits for the handlers of servers; default 10; may be assigned
 ---@field watchdog number CPU seconds without a wait after which `run` reports a task; default 5; 0: never
----@field max_run_time number CPU seconds without a wait after which a task gets an error; default 0: never, or that of the system in a service
+---@field max_run_time number CPU seconds without a wait after which a task gets an error; default 0: never
 ---@field net lio.NetInstance the networking calls of this loop, to which `require "lio.net"` refers
 local loop = {}
 
