@@ -132,10 +132,7 @@ end
 
 -- Regression: each raised error leaked 56 bytes.
 t.test("raised errors leak no memory", function()
-  local function resident()
-    local status <close> = assert(io.open "/proc/self/status")
-    return tonumber(status:read "a":match "VmRSS:%s*(%d+)")
-  end
+  local resident = require "tests.kit.resident"
   local function raise(count)
     for _ = 1, count do pcall(json.decode) end
     collectgarbage()

@@ -3,15 +3,10 @@
 local t = require "tests.kit"
 local kit = require "tests.kit.ltask_system"
 
--- The body of the main service: `resident()` returns the process's resident memory in KiB; `settle(limit)` waits until
--- it is at most `limit` KiB, but at most 20 s, and returns whether it is.
+-- The body of the main service: `settle(limit)` waits until the resident memory is at most `limit` KiB, but at most
+-- 20 s, and returns whether it is.
 local head <const> = [[
-  local function resident()
-    for line in io.lines "/proc/self/status" do
-      local size = line:match "^VmRSS:%s+(%d+) kB"
-      if size then return tonumber(size) end
-    end
-  end
+  local resident = require "tests.kit.resident"
   local function settle(limit)
     local deadline = ltask.counter() + 20
     repeat

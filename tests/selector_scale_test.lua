@@ -12,11 +12,7 @@ local function collect()
   collectgarbage()
 end
 
--- Returns the resident memory of this process in KiB.
-local function resident()
-  local f <close> = assert(io.open "/proc/self/status")
-  return tonumber(f:read "a":match "VmRSS:%s*(%d+)")
-end
+local resident = require "tests.kit.resident"
 
 -- Returns the number of descriptors that this process may open, but not more than `most`.
 local function allowed(most)

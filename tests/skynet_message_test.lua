@@ -77,12 +77,7 @@ kit.test("packed tables may be nested to any depth, shared and cyclic, even in a
 kit.test("packing into strings leaks no memory", {
   main = [[
     local large = ("x"):rep(1e6)
-    local function resident()
-      for line in io.lines "/proc/self/status" do
-        local kib = line:match "^VmRSS:%s+(%d+)"
-        if kib then return tonumber(kib) end
-      end
-    end
+    local resident = require "tests.kit.resident"
     local function some()
       for _ = 1, 50 do
         skynet.packstring(large)

@@ -363,10 +363,7 @@ t.test("an idle connection takes less than 24 KiB, even after a long body", func
   ]]):format(cert, key))
   local child <close> = t.spawn(t.lio() .. " " .. t.quote(script) .. " 2>&1")
   local port = math.tointeger(tonumber(child:expect "^lio: serving https://127%.0%.0%.1:(%d+)/$"))
-  local function resident()
-    local f <close> = assert(io.open(("/proc/%d/status"):format(child.pid)))
-    return tonumber(f:read "a":match "VmRSS:%s*(%d+)")
-  end
+  local function resident() return require "tests.kit.resident"(child.pid) end
   local body = ("x"):rep(65536)
   local post = ("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"):format(#body)
   loop.run(function()
