@@ -228,7 +228,7 @@ end
 -- curl ------------------------------------------------------------------------------------------------
 
 local function curl(port, options)
-  return run_beside(("timeout 30 curl -sS --cacert ca.pem %s https://localhost:%d/"):format(options or "", port))
+  return run_beside(("timeout 30 curl -sS --fail --cacert ca.pem %s https://localhost:%d/"):format(options or "", port))
 end
 
 for _, version in ipairs(VERSIONS) do

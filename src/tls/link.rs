@@ -98,8 +98,8 @@ impl Link {
         }
     }
 
-    /// Returns whether a read returns data, or the end, that has already been read from the socket. No event will
-    /// report it.
+    /// Returns whether a read returns data, the end, or an error of TLS, without a further byte of the socket. No event
+    /// will report it.
     #[inline]
     pub(crate) fn has_plaintext(&self) -> bool {
         match self {

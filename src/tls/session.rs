@@ -130,12 +130,14 @@ impl<L: Lower> TlsLink<L> {
         self.session.state.held
     }
 
+    /// See `Link::has_plaintext`.
     pub(super) fn has_plaintext(&self) -> bool {
-        self.session.state.has_plaintext || !self.session.state.unread.is_empty()
+        let state = &self.session.state;
+        state.has_plaintext || !state.unread.is_empty() || state.failure.is_some()
     }
 
     pub(super) fn may_read(&self) -> bool {
-        self.has_plaintext() || self.session.state.failure.is_some() || self.lower.may_read()
+        self.has_plaintext() || self.lower.may_read()
     }
 
     /// Continues the handshake as far as possible.

@@ -31,6 +31,12 @@ pub(crate) trait Transport: Sink {
     /// Whether a read may return data; false after a short read, until the next event.
     fn may_receive(&self) -> bool;
 
+    /// Whether a read returns data, the end, or an error of TLS, from bytes that were already taken from the system. No
+    /// event will report it.
+    fn has_plaintext(&self) -> bool {
+        false
+    }
+
     /// Whether unread bytes are available. Makes one system call.
     fn has_unread(&self) -> bool;
 

@@ -210,7 +210,7 @@ impl<T: Transport> Server<T> {
     }
 
     /// Reads once. If nothing can be available, or if it is the turn of other connections, arms the connection for
-    /// reading instead.
+    /// reading instead. Bytes that were already taken from the system belong to this turn, because no event reports them.
     #[inline]
     pub(super) fn fill(&mut self, slot: usize) -> Filled {
         let mut connection = &mut self.connections[slot];
@@ -219,8 +219,9 @@ impl<T: Transport> Server<T> {
             Peer::Ended => return Filled::End,
             Peer::Failed => return Filled::Failed(io::ErrorKind::NotConnected),
         }
-        if connection.reads_in_turn < READ_BUDGET && connection.transport.may_receive() {
-            connection.reads_in_turn += 1;
+        let is_turn = connection.reads_in_turn < READ_BUDGET || connection.transport.has_plaintext();
+        if is_turn && connection.transport.may_receive() {
+            connection.reads_in_turn = connection.reads_in_turn.saturating_add(1);
             if let Some(other) = self.read_buffer.other_owner(slot) {
                 if let Some(owner) = self.connections.get_mut(other) {
                     self.read_buffer.move_to_owner(&mut owner.input);

@@ -87,10 +87,15 @@ impl Transport for Network {
         self.untried || self.link.may_read()
     }
 
+    #[inline]
+    fn has_plaintext(&self) -> bool {
+        self.link.has_plaintext()
+    }
+
     fn has_unread(&self) -> bool {
         let mut byte = [MaybeUninit::uninit()];
         let socket = self.link.socket().raw();
-        self.link.has_plaintext() || socket.is_ok_and(|raw| raw.peek(&mut byte).is_ok_and(|count| count > 0))
+        self.has_plaintext() || socket.is_ok_and(|raw| raw.peek(&mut byte).is_ok_and(|count| count > 0))
     }
 
     #[inline]
@@ -210,6 +215,11 @@ impl Transport for AnyTransport {
     #[inline]
     fn may_receive(&self) -> bool {
         forward!(self.may_receive())
+    }
+
+    #[inline]
+    fn has_plaintext(&self) -> bool {
+        forward!(self.has_plaintext())
     }
 
     fn has_unread(&self) -> bool {

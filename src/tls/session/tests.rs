@@ -395,6 +395,18 @@ fn one_read_of_the_transport_may_contain_more_than_the_caller_has_room_for() {
 }
 
 #[test]
+fn an_error_after_data_needs_no_event() {
+    let (mut client, mut server) = connected();
+    send(&mut client, b"data");
+    client.lower_mut().send(&[0; 100]).unwrap();
+    let mut room = [0; 100];
+    assert!(matches!(server.receive_into(&mut room).unwrap(), Attempt::Done(4)));
+    assert!(!server.lower().may_read());
+    assert!(server.has_plaintext() && server.may_read());
+    assert!(server.receive_into(&mut room).is_err());
+}
+
+#[test]
 fn a_session_that_moves_to_another_transport_keeps_its_unread_data() {
     let (mut client, mut server) = connected();
     let data = pattern(40_000);

@@ -58,8 +58,10 @@ pub(crate) fn machine(data: &[u8]) -> Reached {
     if flags & 4 != 0 {
         settings.connections = 2;
     }
+    // Connections keep bytes that were read, like TLS, and return a few at a time.
+    let portion = if flags & 8 != 0 { 1 + usize::from(flags >> 4) * 20 } else { 0 };
     let plans = input.sizes().iter().map(|plan| *plan as u8).collect();
-    let mut world = World::new(settings, plans);
+    let mut world = World::new(settings, plans, portion);
     for _ in 0..MAX_STEPS {
         if input.0.is_empty() {
             break;

@@ -12,6 +12,10 @@ use std::rc::Rc;
 struct State {
     /// Bytes that the client has sent and the server has not read.
     arrived: Vec<u8>,
+    /// The maximum number of bytes that one read returns; no limit if 0. Like TLS, a read then takes all bytes from the
+    /// system, and keeps the rest in `plaintext`, which no event reports.
+    portion: usize,
+    plaintext: Vec<u8>,
     client_ended: bool,
     reset: bool,
     /// The bytes that the client has received.
@@ -40,9 +44,9 @@ pub(super) struct Wire(Rc<RefCell<State>>);
 /// The server's end.
 pub(super) struct Pipe(Rc<RefCell<State>>);
 
-/// Returns both ends of a connection. The server's calls are added to `calls`.
-pub(super) fn pair(calls: &Rc<Cell<usize>>) -> (Wire, Pipe) {
-    let state = State { readable: true, calls: calls.clone(), ..State::default() };
+/// Returns both ends of a connection. The server's calls are added to `calls`. `portion`: see [`State`].
+pub(super) fn pair(portion: usize, calls: &Rc<Cell<usize>>) -> (Wire, Pipe) {
+    let state = State { readable: true, portion, calls: calls.clone(), ..State::default() };
     let state = Rc::new(RefCell::new(state));
     (Wire(state.clone()), Pipe(state))
 }
@@ -68,6 +72,7 @@ impl Wire {
         let mut state = self.0.borrow_mut();
         state.reset = true;
         state.arrived.clear();
+        state.plaintext.clear();
     }
 
     /// Lets the client receive `count` more bytes, or everything.
@@ -149,7 +154,13 @@ impl Wire {
 
     /// The number of bytes that the server has not read.
     pub(super) fn unread(&self) -> usize {
-        self.0.borrow().arrived.len()
+        let state = self.0.borrow();
+        state.plaintext.len() + state.arrived.len()
+    }
+
+    /// Whether there are bytes that no event reports.
+    pub(super) fn has_plaintext(&self) -> bool {
+        !self.0.borrow().plaintext.is_empty()
     }
 }
 
@@ -216,33 +227,41 @@ impl Sink for Pipe {
 impl Transport for Pipe {
     fn receive(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>> {
         let mut state = self.0.borrow_mut();
-        state.count();
         assert!(!state.closed, "a read after the close");
-        if state.reset {
-            return Err(io::ErrorKind::ConnectionReset.into());
+        if state.plaintext.is_empty() {
+            state.count();
+            if state.reset {
+                return Err(io::ErrorKind::ConnectionReset.into());
+            }
+            if state.stalls() {
+                state.readable = false;
+                return Ok(Attempt::WouldBlock);
+            }
+            let space = if state.portion == 0 { room.len() } else { usize::MAX };
+            let count = state.arrived.len().min(space);
+            // A short read shows that no bytes are left; only the end of the client's data may follow.
+            state.readable = count == space || state.client_ended;
+            if count == 0 {
+                return Ok(if state.client_ended { Attempt::Done(0) } else { Attempt::WouldBlock });
+            }
+            state.plaintext = state.arrived.drain(..count).collect();
         }
-        if state.stalls() {
-            state.readable = false;
-            return Ok(Attempt::WouldBlock);
-        }
-        let count = state.arrived.len().min(room.len());
-        if count == 0 {
-            state.readable = state.client_ended;
-            return Ok(if state.client_ended { Attempt::Done(0) } else { Attempt::WouldBlock });
-        }
-        room[..count].copy_from_slice(&state.arrived[..count]);
-        state.arrived.drain(..count);
-        // A short read shows that no bytes are left; only the end of the client's data may follow.
-        state.readable = count == room.len() || state.client_ended;
+        let portion = if state.portion == 0 { usize::MAX } else { state.portion };
+        let count = state.plaintext.len().min(portion).min(room.len());
+        room[..count].copy_from_slice(&state.plaintext[..count]);
+        state.plaintext.drain(..count);
         Ok(Attempt::Done(count))
     }
     fn may_receive(&self) -> bool {
-        self.0.borrow().readable
+        self.0.borrow().readable || self.has_plaintext()
+    }
+    fn has_plaintext(&self) -> bool {
+        !self.0.borrow().plaintext.is_empty()
     }
     fn has_unread(&self) -> bool {
         let state = self.0.borrow();
         state.count();
-        !state.arrived.is_empty()
+        !state.plaintext.is_empty() || !state.arrived.is_empty()
     }
     fn arm(&mut self, interest: Interest) -> io::Result<()> {
         let mut state = self.0.borrow_mut();

@@ -59,6 +59,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         input(0, &[RESPOND], &[requests(0, 3, 200, 5), requests(0, 4, 30, 5), request(0, 15, 200), vec![14, 255]]),
         input(0, &[WHOLE], &[request(0, 9, 4), bytes(0, b"abcde"), action(RESPOND, 0), request(0, 9, 200)]),
         input(0, &[WHOLE | 4 << 4], &[request(0, 3, 200), action(RESPOND, 0), request(1, 20, 0), action(PIECE, 0)]),
+        // A body that a connection returns in more portions than it may read in one turn.
+        input(8, &[WHOLE], &[request(0, 3, 200), action(RESPOND, 0), requests(0, 0, 0, 9)]),
         // Pieces, with and without a length; the client does not receive; the connection is cut.
         input(
             0,
@@ -126,6 +128,7 @@ mod tests {
                 "11 11 0 0 0",
                 "2 2 0 1 0",
                 "2 2 0 0 0",
+                "10 10 0 0 0",
                 "1 1 0 1 0",
                 "2 1 0 0 0",
                 "1 1 0 0 0",

@@ -55,6 +55,8 @@ pub(super) struct World {
     /// Requests that have ended.
     pub(super) ended: Vec<RequestId>,
     plans: Vec<u8>,
+    /// See [`pipe::pair`].
+    portion: usize,
     /// All files that were sent.
     pub(super) files: Vec<Rc<Vec<u8>>>,
     /// The number of calls of transports, and the number of calls that are allowed.
@@ -69,7 +71,7 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(settings: Settings, plans: Vec<u8>) -> World {
+    pub(super) fn new(settings: Settings, plans: Vec<u8>, portion: usize) -> World {
         let mut routes = Routes::default();
         for (method, path) in [("GET", "/"), ("GET", "/wait"), ("POST", "/:any"), ("OPTIONS", "*")] {
             let _ = routes.add(method.as_bytes(), path);
@@ -82,6 +84,7 @@ impl World {
             pending: Vec::new(),
             ended: Vec::new(),
             plans,
+            portion,
             files: Vec::new(),
             calls: Rc::default(),
             allowed: 0,
@@ -98,7 +101,7 @@ impl World {
         if let Some(client) = self.numbers[number] {
             return client;
         }
-        let (wire, pipe) = pipe::pair(&self.calls);
+        let (wire, pipe) = pipe::pair(self.portion, &self.calls);
         let id = self.server.accept(pipe);
         self.clients.push(Client {
             id,
@@ -308,6 +311,7 @@ impl World {
                     if waits[0] || waits[1] {
                         assert!(connection.deadline.at < u64::MAX, "a wait has a deadline");
                     }
+                    assert!(!waits[0] || !wire.has_plaintext(), "no wait for bytes that were taken from the system");
                     continue;
                 }
                 State::Idle => {
@@ -326,6 +330,7 @@ impl World {
             };
             let awaited = if waits_to_read { Interest::Read } else { Interest::Write };
             assert!(wire.is_asked(awaited) || wire.is_unwatched(), "the connection waits for an event");
+            assert!(!waits_to_read || !wire.has_plaintext(), "no wait for bytes that were taken from the system");
             let deadline = &connection.deadline;
             assert!(deadline.at < u64::MAX, "a waiting connection has a deadline");
             assert!(deadline.timer.is_some() && deadline.timer_at <= deadline.at, "a deadline has a timer");

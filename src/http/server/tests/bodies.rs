@@ -41,6 +41,27 @@ fn a_read_waits_for_a_body_that_arrives_later() {
 }
 
 #[test]
+fn bytes_that_were_taken_from_the_system_are_read_without_an_event() {
+    for size in (30..70).map(|count| count * 33_333) {
+        let mut pair = Pair::new();
+        let number = pair.connect();
+        pair.wires[number].1.encrypt();
+        let body = pattern(size);
+        pair.send(number, &post("/echo", &body));
+        // The body takes more than one turn of reading. Each further turn begins with an event.
+        for _ in 0..10 {
+            pair.events(number);
+            if pair.log.len() > 1 && !pair.waiting.is_empty() {
+                pair.echo_on();
+            }
+        }
+        let text = pair.got(number);
+        assert_eq!(pair.waiting.len(), 0, "{size} bytes");
+        assert!(answers(text.as_bytes(), &[]) == [(200, body)]);
+    }
+}
+
+#[test]
 fn chunks_are_joined_and_their_trailers_kept() {
     let mut pair = Pair::new();
     let number = pair.connect();

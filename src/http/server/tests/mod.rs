@@ -159,7 +159,7 @@ impl Pair {
     /// Responds with the body of a request if the body is complete; otherwise waits for more of it.
     fn echo(&mut self, id: RequestId) {
         let mut body = Vec::new();
-        let read = self.server.read_body(id, 1 << 20, ReadMode::Whole, &mut body);
+        let read = self.server.read_body(id, 1 << 22, ReadMode::Whole, &mut body);
         match read {
             BodyRead::Data => self.answer(id, &body),
             BodyRead::Pending => {

@@ -8,10 +8,15 @@ use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::rc::Rc;
 
+/// The maximum number of bytes that one read of an encrypted connection takes from the system.
+const ENCRYPTED_READ: usize = 150_000;
+
 #[derive(Default)]
 struct State {
     /// Bytes that have arrived and have not been read.
     arrived: Vec<u8>,
+    /// Bytes of an encrypted connection that were taken from the system, and that no read has returned.
+    plaintext: Vec<u8>,
     client_ended: bool,
     /// The bytes that the client has received, and how many more bytes it accepts; no limit if `None`.
     sent: Vec<u8>,
@@ -146,6 +151,15 @@ impl Wire {
     }
 }
 
+impl State {
+    fn take_plaintext(&mut self, room: &mut [u8]) -> usize {
+        let count = self.plaintext.len().min(room.len());
+        room[..count].copy_from_slice(&self.plaintext[..count]);
+        self.plaintext.drain(..count);
+        count
+    }
+}
+
 impl Pipe {
     fn put(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         let mut state = self.0.borrow_mut();
@@ -213,22 +227,28 @@ impl Transport for Pipe {
     fn receive(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>> {
         let mut state = self.0.borrow_mut();
         state.calls += 1;
-        let count = state.arrived.len().min(room.len());
+        if !state.plaintext.is_empty() {
+            return Ok(Attempt::Done(state.take_plaintext(room)));
+        }
+        let space = if state.encrypted { ENCRYPTED_READ } else { room.len() };
+        let count = state.arrived.len().min(space);
         if count == 0 {
             state.readable = state.client_ended;
             return Ok(if state.client_ended { Attempt::Done(0) } else { Attempt::WouldBlock });
         }
-        room[..count].copy_from_slice(&state.arrived[..count]);
-        state.arrived.drain(..count);
         // A short read shows that no bytes are left; only the end of the client's data may follow.
-        state.readable = count == room.len() || state.client_ended;
-        Ok(Attempt::Done(count))
+        state.readable = count == space || state.client_ended;
+        state.plaintext = state.arrived.drain(..count).collect();
+        Ok(Attempt::Done(state.take_plaintext(room)))
     }
     fn may_receive(&self) -> bool {
-        self.0.borrow().readable
+        self.0.borrow().readable || self.has_plaintext()
+    }
+    fn has_plaintext(&self) -> bool {
+        !self.0.borrow().plaintext.is_empty()
     }
     fn has_unread(&self) -> bool {
-        !self.0.borrow().arrived.is_empty()
+        self.has_plaintext() || !self.0.borrow().arrived.is_empty()
     }
     fn arm(&mut self, interest: Interest) -> io::Result<()> {
         let mut state = self.0.borrow_mut();
