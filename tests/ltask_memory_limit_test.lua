@@ -57,26 +57,37 @@ kit.test("no finalizer runs inside a native call, even at a memory limit", {
   out = { "0" },
 })
 
+-- Serves a request whose handler runs `code` with `spare` KiB of memory.
+local function out_of_memory(name, code, spare)
+  kit.test(name, {
+    main = ([[
+      local app = require("lio.webserver").new()
+      app:get("/x/:n", function(req)
+        ltask.mem_limit(ltask.mem_count({}).memory + (%d << 10))
+        %s
+      end)
+      app:on_error(function(value, req, res, text)
+        ltask.mem_limit(0)
+        return 500, value .. "\n" .. text
+      end)
+      local client <close> = app:test()
+      say(client:get("/x/1").body)
+    ]]):format(spare, code),
+    err = "",
+    out = function(out)
+      t.ok(out:find "not enough memory\nin the handler of GET /x/:n %(.-main%.lua:%d+%): not enough memory", out)
+    end,
+  })
+end
+
 -- Lua calls no message handler if memory runs out, so there is no traceback.
-kit.test("the error of a web handler that has no memory names the handler", {
-  main = [[
-    local app = require("lio.webserver").new()
-    app:get("/x/:n", function(req)
-      ltask.mem_limit(ltask.mem_count({}).memory + (2 << 20))
-      return ("x"):rep(100 << 20)
-    end)
-    app:on_error(function(value, req, res, text)
-      ltask.mem_limit(0)
-      return 500, value .. "\n" .. text
-    end)
-    local client <close> = app:test()
-    say(client:get("/x/1").body)
-  ]],
-  err = "",
-  out = function(out)
-    t.ok(out:find "not enough memory\nin the handler of GET /x/:n %(.-main%.lua:%d+%): not enough memory", out)
-  end,
-})
+out_of_memory("the error of a web handler that has no memory names the handler", "return ('x'):rep(100 << 20)", 2048)
+
+-- Regression: in Lua 5.5 there was no room on the stack to report the error, so the client waited forever.
+for _, spare in ipairs { 256, 512, 768, 1024, 1792, 2304 } do
+  out_of_memory(("a web handler whose small objects need more than %d KiB gets an error"):format(spare),
+    "local list = {} for i = 1, 1000000 do list[i] = { i } end", spare)
+end
 
 -- A service whose request `limit` sets a limit slightly above the memory that it uses.
 local limited <const> = [[

@@ -107,6 +107,9 @@ impl Pusher<'_> {
     }
 
     ffi_methods! {
+        /// Collects all garbage. Finalizers run, except inside a finalizer, where nothing happens.
+        pub(super) fn collect_garbage[mut]() = |state| { ffi::lua_gc(state, ffi::LUA_GCCOLLECT); };
+
         /// Ensures room for `count` more values. If the stack cannot grow, raises an error that contains `what`.
         pub(super) fn need[mut](count: c_int, what: Option<&'static CStr>) =
             |state| ffi::luaL_checkstack(state, count, what.map_or(null(), CStr::as_ptr));

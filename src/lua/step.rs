@@ -121,6 +121,9 @@ where
         count: to.count(),
         kept: (context >> 32) as u32,
     };
+    if status == ffi::LUA_ERRMEM {
+        collect_again(&mut to);
+    }
     // A function starts with room for 20 values. The current values use some of this room.
     let room = match outcome.count {
         ..=10 => 20 - outcome.count,
@@ -146,6 +149,13 @@ where
             }
         }
     }
+}
+
+/// Collects garbage after a protected call has run out of memory. The values of the called function may be garbage now, and
+/// Lua 5.5 makes no emergency collection when a stack grows.
+#[cold]
+fn collect_again(to: &mut Pusher<'_>) {
+    to.collect_garbage();
 }
 
 /// Handles the fault of a first step. If the step needs a number as a string, converts it and drops the values that the
