@@ -74,7 +74,7 @@ lint: tools ## formatting, clippy for both feature sets, luacheck, the lengths o
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets $(VENDORED) -- -D warnings
 	@# Both feature sets use one folder, so the crates that do not differ are checked once.
-	$(CARGO) clippy --all-targets --target-dir '$(BIN_TARGET)' $(MODULE_FEATURES) -- -D warnings
+	$(CARGO) clippy --lib --target-dir '$(BIN_TARGET)' $(MODULE_FEATURES) -- -D warnings
 	luacheck --quiet .
 	$(LUA54) tests/embedded_programs.lua
 	$(LUA54) tests/lengths.lua
@@ -205,9 +205,9 @@ alloc-failures: faults ## each allocation of Lua memory in each function that Lu
 # The steps run in this order even with `make -j`, because they share the processors and the target folders.
 test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
 	@$(MAKE) --no-print-directory lint
-	@# With link-time optimization, the Rust tests take longer to build than the executable. They run in the profile of
-	@# `make checked`; `make test-long` also runs the tests of VMs in the profile of a release.
-	$(CARGO) test --profile checked $(VENDORED)
+	@# With link-time optimization, the Rust tests take longer to build than the executable. They run in the profile for
+	@# development, as `make panics` does; `make test-long` also runs the tests of VMs in the profile of a release.
+	$(CARGO) test $(VENDORED)
 	@# The last step of a build uses only one thread, so the models run at the same time.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target loom build module
 	@$(MAKE) --no-print-directory panics
