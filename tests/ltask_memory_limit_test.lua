@@ -86,7 +86,7 @@ out_of_memory("the error of a web handler that has no memory names the handler",
 -- Regression: in Lua 5.5 there was no room on the stack to report the error, so the client waited forever.
 for _, spare in ipairs { 256, 512, 768, 1024, 1792, 2304 } do
   out_of_memory(("a web handler whose small objects need more than %d KiB gets an error"):format(spare),
-    "local list = {} for i = 1, 1000000 do list[i] = { i } end", spare)
+    "local list = {} for i = 1, 1000000 do list[i] = { i } end return #list", spare)
 end
 
 -- A service whose request `limit` sets a limit slightly above the memory that it uses.
