@@ -308,10 +308,21 @@ t.test("Ctrl-C waits for requests in progress; a second Ctrl-C ends the program 
     .. 'require("lio.loop").run(function() while true do end end)' }
   q:expect "^busy$"
   q:settled()
-  q:interrupt()
-  q:interrupt()
-  q.child:all()
-  t.ok(q.child:close() ~= 0)
+  t.ok(q:interrupt() ~= 0)
+end)
+
+-- Regression: each further Ctrl-C postponed the end.
+t.test("a script that ignores Ctrl-C ends a second after the second one, even if more follow", function()
+  local p <close> = kit.start { ["server.lua"] = [[
+    local loop = require "lio.loop"
+    loop.run(function()
+      loop.signal("SIGINT", function() end)
+      print "ready"
+      io.stdout:flush()
+      loop.sleep(60)
+    end)]] }
+  p:expect "^ready$"
+  t.eq(p:interrupt(), 128 + 9)
 end)
 
 t.test("Ctrl-C while lio --watch waits for a change ends it with the script's exit code", function()

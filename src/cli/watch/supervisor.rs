@@ -397,7 +397,12 @@ impl Supervisor {
             if !from_terminal {
                 child.signal(signal);
             }
-            child.phase = Phase::Ending(now + if again { LAST_DRAIN_TIME } else { DRAIN_TIME });
+            let due = now + if again { LAST_DRAIN_TIME } else { DRAIN_TIME };
+            child.phase = match child.phase {
+                // A further SIGINT must not postpone the end.
+                Phase::Ending(earlier) => Phase::Ending(due.min(earlier)),
+                _ => Phase::Ending(due),
+            };
         }
     }
 }
