@@ -89,6 +89,30 @@ for _, spare in ipairs { 256, 512, 768, 1024, 1792, 2304 } do
     "local list = {} for i = 1, 1000000 do list[i] = { i } end return #list", spare)
 end
 
+-- Regression: there was no room on the stack for the response either.
+for _, spare in ipairs { 256, 512, 768, 1024, 1792, 2304 } do
+  kit.test(("a web handler that catches an error for lack of %d KiB responds"):format(spare), {
+    main = ([[
+      local app = require("lio.webserver").new()
+      app:get("/", function(req)
+        ltask.mem_limit(ltask.mem_count({}).memory + (%d << 10))
+        local _, e = pcall(function()
+          local list = {}
+          for i = 1, 1000000 do list[i] = { i } end
+          return #list
+        end)
+        return e, 503
+      end)
+      local client <close> = app:test()
+      local response = client:get "/"
+      ltask.mem_limit(0)
+      say(response.status, response.body)
+    ]]):format(spare),
+    err = "",
+    out = { "503\tnot enough memory" },
+  })
+end
+
 -- A service whose request `limit` sets a limit slightly above the memory that it uses.
 local limited <const> = [[
   local S = {}

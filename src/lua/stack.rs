@@ -172,6 +172,15 @@ impl Stack {
         Ok(bounded.then(|| Duration::from_secs_f64(seconds)))
     }
 
+    /// Ensures that `count` more values can be pushed until the function ends. The function's later steps then need no
+    /// memory for them, even if a called function has used up the memory.
+    pub(crate) fn keep_room(&mut self, count: c_int) -> Result<(), Fault> {
+        match self.has_room(count + SPARE + 20) {
+            false => Err(Fault::message("stack overflow")),
+            true => Ok(()),
+        }
+    }
+
     /// Ensures that `count` more values can be pushed.
     #[inline]
     pub(super) fn reserve(&mut self, count: c_int) -> Result<(), Fault> {

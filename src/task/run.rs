@@ -306,13 +306,18 @@ impl Tasks {
             let table = self.table.borrow();
             (table.task(id).own, table.task(id).tag)
         };
-        let co = self.threads.push(call, own)?;
-        let error = self.threads.move_from(call, own, 1).map_err(|_| Fault::message("stack overflow"))?;
-        match self.host() {
-            Some(host) => host.failed(call, co, error, tag),
-            None => self.report_error(call, error, co)?,
-        }
-        call.without_memory_limit(|call| self.close_failed(call, co, error))
+        // The stack may grow for these values, although the task may have used up the memory.
+        let (co, error) = call.without_memory_limit(|call| {
+            let co = self.threads.push(call, own)?;
+            let error = self.threads.move_from(call, own, 1).map_err(|_| Fault::message("stack overflow"))?;
+            Ok::<_, Fault>((co, error))
+        })?;
+        let reported = match self.host() {
+            Some(host) => Ok(host.failed(call, co, error, tag)),
+            None => self.report_error(call, error, co),
+        };
+        let closed = call.without_memory_limit(|call| self.close_failed(call, co, error));
+        reported.and(closed)
     }
 }
 

@@ -172,10 +172,13 @@ impl Side {
 
     fn receive(&mut self) -> std::io::Result<()> {
         loop {
+            let left = self.link.unread_on_wire();
             match self.link.receive_into(&mut self.room)? {
                 Attempt::Done(0) => return Ok(self.outcome = Some(Outcome::Ended)),
                 Attempt::Done(count) => self.got.extend_from_slice(&self.room[..count]),
-                Attempt::WouldBlock => return Ok(()),
+                Attempt::WouldBlock if left == self.link.unread_on_wire() => return Ok(()),
+                // The transport was read, and has returned a part of a record.
+                Attempt::WouldBlock => {}
             }
         }
     }

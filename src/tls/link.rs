@@ -227,6 +227,9 @@ impl Lower for Link {
     fn may_read(&self) -> bool {
         Link::may_read(self)
     }
+    fn has_plaintext(&self) -> bool {
+        Link::has_plaintext(self)
+    }
     fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         Link::send(self, data)
     }

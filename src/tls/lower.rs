@@ -7,6 +7,7 @@ use std::io::{self, IoSlice};
 pub(crate) trait Lower {
     fn receive_into(&mut self, room: &mut [u8]) -> io::Result<Attempt<usize>>;
     fn may_read(&self) -> bool;
+    fn has_plaintext(&self) -> bool;
     fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>>;
     fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>>;
     fn flush(&mut self) -> io::Result<bool>;

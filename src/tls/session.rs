@@ -133,7 +133,12 @@ impl<L: Lower> TlsLink<L> {
     /// See `Link::has_plaintext`.
     pub(super) fn has_plaintext(&self) -> bool {
         let state = &self.session.state;
-        state.has_plaintext || !state.unread.is_empty() || state.failure.is_some()
+        state.has_plaintext || state.failure.is_some() || self.has_unread()
+    }
+
+    /// Whether there are bytes of the peer that the session has not taken, and that no event will report.
+    fn has_unread(&self) -> bool {
+        !self.session.state.unread.is_empty() || self.lower.has_plaintext()
     }
 
     pub(super) fn may_read(&self) -> bool {
@@ -182,13 +187,20 @@ impl<L: Lower> TlsLink<L> {
         })
     }
 
+    /// Receives what was read before. If there is nothing, reads the transport once: a peer that sends records without
+    /// data must not take the turns of other connections.
     fn receive_by(&mut self, room: &mut Room<'_>) -> io::Result<Attempt<usize>> {
         let total = room.left;
+        let mut may_read = !self.has_plaintext();
         loop {
             if self.session.state.has_plaintext && self.take_plaintext(room)? {
                 return Ok(Attempt::Done(total - room.left));
             }
             self.check()?;
+            if !self.has_unread() && !std::mem::replace(&mut may_read, false) {
+                self.flush()?;
+                return Ok(Attempt::WouldBlock);
+            }
             let advanced = self.advance(room);
             if room.left < total {
                 // An error is reported by the next call.

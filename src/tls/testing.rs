@@ -75,6 +75,9 @@ impl Lower for End {
         let wire = self.incoming.borrow();
         !wire.bytes.is_empty() || wire.has_ended
     }
+    fn has_plaintext(&self) -> bool {
+        false
+    }
     fn send(&mut self, data: &[u8]) -> io::Result<Attempt<usize>> {
         let count = self.limit().min(data.len());
         if self.is_closed || self.outgoing.borrow().has_ended {
@@ -230,11 +233,21 @@ pub(crate) fn shake(client: &mut TlsLink<End>, server: &mut TlsLink<End>) -> Res
 pub(crate) fn drain(link: &mut TlsLink<End>, room: usize) -> io::Result<(Vec<u8>, bool)> {
     let (mut all, mut room) = (Vec::new(), vec![0; room]);
     loop {
+        let left = link.unread_on_wire();
         match link.receive_into(&mut room)? {
             Attempt::Done(0) => return Ok((all, true)),
             Attempt::Done(count) => all.extend_from_slice(&room[..count]),
-            Attempt::WouldBlock => return Ok((all, false)),
+            Attempt::WouldBlock if left == link.unread_on_wire() => return Ok((all, false)),
+            // The transport was read, and has returned a part of a record.
+            Attempt::WouldBlock => {}
         }
+    }
+}
+
+impl TlsLink<End> {
+    /// Returns the number of bytes that the session can read from its transport.
+    pub(crate) fn unread_on_wire(&self) -> usize {
+        self.lower().incoming.borrow().bytes.len()
     }
 }
 

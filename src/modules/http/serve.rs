@@ -21,6 +21,10 @@ use std::rc::Rc;
 /// The number of preallocated fields of a response for Lua code: code, body, content type.
 const SPARE_FIELDS: i32 = 3;
 
+/// The number of values for which `serve` keeps room on the stack: a request, a response, a handler's results, and copies
+/// of all values of `serve` while an object is created.
+const ROOM: i32 = 50;
+
 /// The state of a serving task, which handles one request after another.
 pub(crate) struct Dispatcher {
     machine: Rc<Machine>,
@@ -101,6 +105,8 @@ pub(crate) const SERVE: Function = Function::new(|call: &mut Call<'_>| {
     call.drop_to(at::DISPATCHER);
     call.field(at::DISPATCHER, SERVER)?;
     callbacks::push(call)?;
+    // A handler may use up the memory. Its request must get a response nevertheless.
+    call.keep_room(ROOM)?;
     resume(call)
 });
 

@@ -223,6 +223,7 @@ fn a_connection_that_is_cut_anywhere_in_its_data_is_an_error() {
         let mut got = 0;
         let error = loop {
             match server.receive_into(&mut room) {
+                Ok(Attempt::WouldBlock) if server.may_read() => {}
                 Ok(Attempt::Done(0) | Attempt::WouldBlock) => panic!("the cut after {count} bytes was not noticed"),
                 Ok(Attempt::Done(count)) => got += count,
                 Err(error) => break error,
@@ -392,6 +393,20 @@ fn one_read_of_the_transport_may_contain_more_than_the_caller_has_room_for() {
     assert!(server.has_plaintext() && server.may_read());
     let (rest, has_ended) = drain(&mut server, 7).unwrap();
     assert!(has_ended && rest == data[7..]);
+}
+
+#[test]
+fn a_call_reads_its_transport_once() {
+    let (mut client, mut server) = connected();
+    send(&mut client, &pattern(1000));
+    server.lower_mut().set_limits(&[400]);
+    let mut room = [0; 2000];
+    for left in [622, 222] {
+        assert_eq!(server.receive_into(&mut room).unwrap(), Attempt::WouldBlock);
+        assert_eq!(server.unread_on_wire(), left);
+        assert!(!server.has_plaintext() && server.may_read());
+    }
+    assert_eq!(server.receive_into(&mut room).unwrap(), Attempt::Done(1000));
 }
 
 #[test]

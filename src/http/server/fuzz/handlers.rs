@@ -335,11 +335,10 @@ impl World {
     fn end_pieces(&mut self, pending: &mut Pending, trailers: &[u8]) -> Next {
         let queued = self.server.end_body(pending.id, trailers).expect("begun");
         assert!(self.server.end_body(pending.id, trailers).is_none(), "ended once");
-        let exchange = self.exchange(pending);
-        exchange.is_whole = true;
         if queued.failed {
             return self.fail(pending);
         }
+        self.exchange(pending).is_whole = true;
         self.reached.responses += 1;
         Next::Ends(RequestEnd::Complete)
     }
