@@ -197,12 +197,8 @@ impl Stack {
     /// Makes room on Lua's stack for `count` values and for the results.
     #[cold]
     fn grow(&mut self, count: c_int) -> Result<(), Fault> {
-        match self.has_room(count + SPARE + 20) {
-            false => Err(Fault::message("stack overflow")),
-            true => {
-                self.room = SPARE + 20;
-                Ok(())
-            }
-        }
+        self.keep_room(count)?;
+        self.room = SPARE + 20;
+        Ok(())
     }
 }

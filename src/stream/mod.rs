@@ -228,12 +228,13 @@ impl Stream {
             return self.read_later();
         }
         self.untried = false;
-        let is_turn = self.reads < TURN_BUDGET;
-        let is_held = self.link.has_plaintext();
-        let mut received = self.read_once(want);
-        if is_held && is_turn && matches!(received, Ok(Attempt::WouldBlock)) && self.link.may_read() {
-            // TLS held only a part of a record.
-            received = self.read_once(want);
+        self.reads += 1;
+        if self.input.is_vacant() {
+            self.input.adopt(self.pool.take_wide());
+        }
+        let received = self.input.fill(want, &self.pool, |room| self.link.receive(room));
+        if self.input.is_empty() {
+            self.pool.put(self.input.release());
         }
         match received? {
             Attempt::Done(0) => {
@@ -243,18 +244,6 @@ impl Stream {
             Attempt::Done(_) => Ok(Filled::Some),
             Attempt::WouldBlock => self.read_later(),
         }
-    }
-
-    fn read_once(&mut self, want: usize) -> io::Result<Attempt<usize>> {
-        self.reads += 1;
-        if self.input.is_vacant() {
-            self.input.adopt(self.pool.take_wide());
-        }
-        let received = self.input.fill(want, &self.pool, |room| self.link.receive(room));
-        if self.input.is_empty() {
-            self.pool.put(self.input.release());
-        }
-        received
     }
 
     /// Returns whether no data is available and the peer has not closed its sending side. Makes a system call.

@@ -219,25 +219,16 @@ impl<T: Transport> Server<T> {
             Peer::Ended => return Filled::End,
             Peer::Failed => return Filled::Failed(io::ErrorKind::NotConnected),
         }
-        let is_turn = connection.reads_in_turn < READ_BUDGET;
-        let is_held = connection.transport.has_plaintext();
-        if (is_turn || is_held) && connection.transport.may_receive() {
+        let is_turn = connection.reads_in_turn < READ_BUDGET || connection.transport.has_plaintext();
+        if is_turn && connection.transport.may_receive() {
+            connection.reads_in_turn = connection.reads_in_turn.saturating_add(1);
             if let Some(other) = self.read_buffer.other_owner(slot) {
                 if let Some(owner) = self.connections.get_mut(other) {
                     self.read_buffer.move_to_owner(&mut owner.input);
                 }
                 connection = &mut self.connections[slot];
             }
-            let mut read = || {
-                connection.reads_in_turn = connection.reads_in_turn.saturating_add(1);
-                self.read_buffer.fill(slot, &mut connection.input, &mut connection.transport)
-            };
-            let mut received = read();
-            if is_held && is_turn && matches!(received, Ok(Attempt::WouldBlock)) {
-                // TLS held only a part of a record.
-                received = read();
-            }
-            match received {
+            match self.read_buffer.fill(slot, &mut connection.input, &mut connection.transport) {
                 Ok(Attempt::Done(0)) => {
                     connection.peer = Peer::Ended;
                     return Filled::End;
