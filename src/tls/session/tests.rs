@@ -1,10 +1,12 @@
 //! Tests of TLS connections over transports in memory, which move any number of bytes at a time.
 
 use super::*;
+use crate::socket::Socket;
 use crate::tls::client::TlsClient;
 use crate::tls::server::MinVersion;
 use crate::tls::testing::{ALL, End, authority, client_options, configured, drain, identity, joined, request};
 use crate::tls::testing::{server_options, shake};
+use crate::tls::link::Link;
 use crate::tls::{TlsServer, testing};
 use proptest::prelude::*;
 use std::os::fd::AsFd;
@@ -417,6 +419,38 @@ fn an_error_after_data_needs_no_event() {
     let mut room = [0; 100];
     assert!(matches!(server.receive_into(&mut room).unwrap(), Attempt::Done(4)));
     assert!(!server.lower().may_read());
+    assert!(server.has_plaintext() && server.may_read());
+    assert!(server.receive_into(&mut room).is_err());
+}
+
+/// Moves a connection as between VMs. The socket may be readable afterwards, although no selector has reported it.
+fn move_socket(link: &mut Link) {
+    let parts = link.take_parts().unwrap();
+    link.restore(parts);
+}
+
+#[test]
+fn an_error_of_tls_inside_tls_needs_no_event() {
+    let table = std::rc::Rc::default();
+    let (one, other) = Socket::pair(&table).unwrap();
+    let (mut client, mut server) = (Link::from(one), Link::from(other));
+    let (tls_client, tls_server) = configured();
+    for _ in 0..2 {
+        client.start_tls(tls_client.session(Some("localhost")).unwrap(), Vec::new());
+        server.start_tls(tls_server.session().unwrap(), Vec::new());
+        let mut handshake = || {
+            [&mut client, &mut server].map(|link| {
+                move_socket(link);
+                link.tls_mut().unwrap().handshake().unwrap()
+            })
+        };
+        assert!((0..10).any(|_| handshake() == [Handshake::Done, Handshake::Done]));
+    }
+    client.send(b"data").unwrap();
+    client.socket().send(&[0; 100]).unwrap();
+    let mut room = [0; 100];
+    move_socket(&mut server);
+    assert_eq!(server.receive_into(&mut room).unwrap(), Attempt::Done(4));
     assert!(server.has_plaintext() && server.may_read());
     assert!(server.receive_into(&mut room).is_err());
 }
