@@ -79,6 +79,22 @@ t.test("a second call of body returns the same body", function()
   t.eq(http.once(function(a) a:post("/", app.handlers[1]) end, "POST", "/", nil, "ab").body, "abab")
 end)
 
+t.test("a handler may read a body with a larger limit after a smaller one has refused it", function()
+  local app = web.new()
+  app:post("/", function(req)
+    local _, _, status = req:body(5)
+    local pieces = {}
+    for piece in req:stream(8) do pieces[#pieces + 1] = piece end
+    return status .. " " .. table.concat(pieces)
+  end)
+  http.with(app, function(open)
+    local head <const> = post("/", "Transfer-Encoding: chunked")
+    t.eq(open():ask(post("/", "Content-Length: 8") .. "one two.").body, "413 one two.")
+    t.eq(open():ask(head .. chunks "one two." .. "0\r\n\r\n").body, "413 one two.")
+    t.eq(open():ask(head .. chunks("one ", "two.") .. "0\r\n\r\n").body, "413 one two.")
+  end)
+end)
+
 t.test("a body over the app's limit is refused with 413 before it arrives", function()
   http.with(echo(), function(open)
     local c = open()

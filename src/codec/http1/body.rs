@@ -46,6 +46,8 @@ pub(crate) enum BodyEvent {
     More { consume: usize },
 }
 
+const TOO_LARGE: Reject = Reject::new(413, "the body is larger than allowed");
+
 /// The body of one message.
 #[derive(Debug)]
 pub(crate) struct IncomingBody {
@@ -70,15 +72,18 @@ impl IncomingBody {
         IncomingBody { rest, received: 0 }
     }
 
-    /// Examines `bytes`, which begin after the bytes consumed so far.
+    /// Examines `bytes`, which begin after the bytes consumed so far. `limit`: the maximum size of the whole body in
+    /// bytes.
     ///
     /// # Errors
-    /// 400 for malformed framing, 431 for trailers that exceed a limit.
-    pub(crate) fn next(&mut self, bytes: &[u8]) -> Result<BodyEvent, Reject> {
+    /// 400 for malformed framing, 431 for trailers that exceed a limit; 413 as [`check`](Self::check) does: then the
+    /// bytes do not count as examined, so that a call with a larger limit continues.
+    pub(crate) fn next(&mut self, bytes: &[u8], limit: u64) -> Result<BodyEvent, Reject> {
+        self.check(limit)?;
         let run = match &mut self.rest {
             Rest::Done => return Ok(BodyEvent::End { consume: 0, trailers: 0..0 }),
             Rest::Broken(reject) => return Err(**reject),
-            Rest::Chunked(_) => return self.next_of_chunks(bytes),
+            Rest::Chunked(_) => return self.next_of_chunks(bytes, limit),
             Rest::UntilClose => bytes.len(),
             Rest::Length(left) => {
                 let run = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
@@ -92,7 +97,11 @@ impl IncomingBody {
         if run == 0 {
             return Ok(BodyEvent::More { consume: 0 });
         }
-        self.received += run as u64;
+        let received = self.received + run as u64;
+        if received > limit {
+            return Err(TOO_LARGE);
+        }
+        self.received = received;
         Ok(BodyEvent::Data { data: 0..run, consume: run })
     }
 
@@ -137,14 +146,19 @@ impl IncomingBody {
 
     /// Returns a refusal with status 413 if the body is, or will be, longer than `limit` bytes.
     pub(crate) fn check(&self, limit: u64) -> Result<(), Reject> {
-        if self.announced() > limit { Err(Reject::new(413, "the body is larger than allowed")) } else { Ok(()) }
+        if self.announced() > limit { Err(TOO_LARGE) } else { Ok(()) }
     }
 
-    fn next_of_chunks(&mut self, bytes: &[u8]) -> Result<BodyEvent, Reject> {
+    fn next_of_chunks(&mut self, bytes: &[u8], limit: u64) -> Result<BodyEvent, Reject> {
         let Rest::Chunked(decoder) = &mut self.rest else {
             return Ok(BodyEvent::More { consume: 0 });
         };
+        let before = **decoder;
         let decoded = decoder.next(bytes);
+        if decoded.is_ok() && decoder.announced() > limit {
+            **decoder = before;
+            return Err(TOO_LARGE);
+        }
         let decoded = decoded.inspect_err(|reject| self.rest = Rest::Broken(Box::new(*reject)))?;
         let consume = decoded.consumed;
         if let Some(data) = decoded.data {
@@ -172,7 +186,7 @@ mod tests {
         let (mut data, mut trailers, mut buffer) = (Vec::new(), Vec::new(), Vec::new());
         let (mut at, mut cuts) = (0, cuts.iter().cycle());
         loop {
-            match body.next(&buffer)? {
+            match body.next(&buffer, u64::MAX)? {
                 BodyEvent::Data { data: run, consume } => {
                     data.extend_from_slice(&buffer[run]);
                     buffer.drain(..consume);
@@ -222,16 +236,44 @@ mod tests {
     #[test]
     fn broken_chunks_stay_refused() {
         let mut body = IncomingBody::new(Framing::Chunked);
-        assert_eq!(body.next(b"x\r\n").map_err(|reject| reject.status), Err(400));
-        assert_eq!(body.next(b"0\r\n\r\n").map_err(|reject| reject.status), Err(400));
+        assert_eq!(body.next(b"x\r\n", u64::MAX).map_err(|reject| reject.status), Err(400));
+        assert_eq!(body.next(b"0\r\n\r\n", u64::MAX).map_err(|reject| reject.status), Err(400));
         assert!(!body.is_done() && !body.end());
     }
 
     #[test]
     fn a_chunk_is_counted_before_its_data_arrives() {
         let mut body = IncomingBody::new(Framing::Chunked);
-        assert_eq!(body.next(b"a\r\n"), Ok(BodyEvent::More { consume: 3 }));
+        assert_eq!(body.next(b"a\r\n", 10), Ok(BodyEvent::More { consume: 3 }));
         assert_eq!((body.received(), body.announced()), (0, 10));
+    }
+
+    #[test]
+    fn a_refusal_for_the_size_takes_no_bytes() {
+        for (framing, bytes) in [
+            (Framing::Chunked, &b"2;a=b\r\nxx\r\n3\r\nyyy\r\n0\r\nA: b\r\n\r\n"[..]),
+            (Framing::Chunked, b"5\r\nxxyyy\r\n0\r\n\r\n"),
+            (Framing::Length(5), b"xxyyy"),
+            (Framing::UntilClose, b"xxyyy"),
+        ] {
+            let (mut body, mut data, mut at, mut refusals) = (IncomingBody::new(framing), Vec::new(), 0, 0);
+            for end in 0..=bytes.len() {
+                let event = body.next(&bytes[at..end], 4).or_else(|reject| {
+                    assert_eq!(reject.status, 413);
+                    refusals += 1;
+                    body.next(&bytes[at..end], 5)
+                });
+                match event.expect("well-formed") {
+                    BodyEvent::Data { data: run, consume } => {
+                        data.extend_from_slice(&bytes[at..end][run]);
+                        at += consume;
+                    }
+                    BodyEvent::End { consume, .. } | BodyEvent::More { consume } => at += consume,
+                }
+            }
+            assert_eq!((&data[..], at), (&b"xxyyy"[..], bytes.len()));
+            assert!(refusals > 0);
+        }
     }
 
     proptest! {

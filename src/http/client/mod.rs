@@ -178,12 +178,8 @@ impl Responses {
 
     /// Examines the buffered bytes of the body; `None` if more must be read.
     fn buffered_piece(&mut self, input: &mut impl Input, limit: u64) -> Result<Option<ResponseRead<Data>>, Reject> {
-        self.body.check(limit)?;
         loop {
-            let run = self.body.next(input.buffered())?;
-            // The bytes might contain a chunk's size without its data.
-            self.body.check(limit)?;
-            match run {
+            match self.body.next(input.buffered(), limit)? {
                 BodyEvent::Data { data, consume } => return Ok(Some(ResponseRead::Ready(Data { data, consume }))),
                 BodyEvent::End { consume, trailers } => {
                     // The trailer section has fields: it is longer than a blank line.

@@ -104,6 +104,11 @@ impl<T: Transport> Server<T> {
         let State::Handling(handling) = &mut connection.state else {
             return Ok(Some(BodyRead::Late));
         };
+        if mode == ReadMode::Piece && handling.extras_ref().is_some_and(|extras| !extras.collected.is_empty()) {
+            // An earlier call for the whole body has ended before the body was complete.
+            *out = std::mem::take(&mut handling.extras().collected);
+            return Ok(Some(BodyRead::Data));
+        }
         loop {
             let bytes = self.read_buffer.bytes(slot, &connection.input);
             // A body with an announced length is returned only once all of it has arrived.
@@ -113,10 +118,7 @@ impl<T: Transport> Server<T> {
             {
                 return Ok(None);
             }
-            let run = handling.body.next(bytes);
-            // The bytes might contain a chunk's size without any of its data.
-            handling.body.check(limit)?;
-            let consume = match run? {
+            let consume = match handling.body.next(bytes, limit)? {
                 BodyEvent::Data { data, consume } => {
                     let has_none = handling.extras_ref().is_none_or(|extras| extras.collected.is_empty());
                     let is_whole = handling.body.is_done() && has_none;

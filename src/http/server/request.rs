@@ -127,7 +127,7 @@ impl<T: Transport> Server<T> {
             if body.received() > MAX_DISCARDED && !body.is_done() {
                 return Some(Parsed::End);
             }
-            let consume = match body.next(bytes) {
+            let consume = match body.next(bytes, u64::MAX) {
                 Ok(BodyEvent::Data { consume, .. } | BodyEvent::More { consume }) => consume,
                 Ok(BodyEvent::End { consume, .. }) => {
                     self.read_buffer.consume(slot, &mut connection.input, consume);

@@ -3,10 +3,10 @@
 use super::*;
 use crate::socket::Socket;
 use crate::tls::client::TlsClient;
+use crate::tls::link::Link;
 use crate::tls::server::MinVersion;
 use crate::tls::testing::{ALL, End, authority, client_options, configured, drain, identity, joined, request};
 use crate::tls::testing::{server_options, shake};
-use crate::tls::link::Link;
 use crate::tls::{TlsServer, testing};
 use proptest::prelude::*;
 use std::os::fd::AsFd;

@@ -26,10 +26,10 @@ fn decoded(pieces: &[&[u8]]) -> Decoded {
     loop {
         steps += 1;
         let announced = body.announced();
-        match body.next(&buffer) {
+        match body.next(&buffer, u64::MAX) {
             Err(reject) => {
                 found.refusal = Some(reject.into());
-                assert_eq!(body.next(b"0\r\n\r\n"), Err(reject), "a refusal is final");
+                assert_eq!(body.next(b"0\r\n\r\n", u64::MAX), Err(reject), "a refusal is final");
                 assert!(!body.is_done() && !body.end());
                 break;
             }

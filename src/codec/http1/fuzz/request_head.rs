@@ -68,7 +68,7 @@ fn received(pieces: &[&[u8]], limits: &Limits, parsers: Parsers) -> Vec<Received
                 }
             }
         } else {
-            match body.next(&buffer) {
+            match body.next(&buffer, u64::MAX) {
                 Err(reject) => {
                     events.push(Received::Refused(reject.into()));
                     return events;

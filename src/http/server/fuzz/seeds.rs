@@ -59,6 +59,21 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         input(0, &[RESPOND], &[requests(0, 3, 200, 5), requests(0, 4, 30, 5), request(0, 15, 200), vec![14, 255]]),
         input(0, &[WHOLE], &[request(0, 9, 4), bytes(0, b"abcde"), action(RESPOND, 0), request(0, 9, 200)]),
         input(0, &[WHOLE | 4 << 4], &[request(0, 3, 200), action(RESPOND, 0), request(1, 20, 0), action(PIECE, 0)]),
+        // Chunked bodies that exceed a first limit, or are incomplete, and are then read in another way.
+        input(0, &[WHOLE | 4 << 4], &[request(0, 4, 40), action(WHOLE, 0), action(RESPOND, 0)]),
+        input(
+            0,
+            &[WHOLE],
+            &[
+                bytes(0, b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"),
+                action(WHOLE, 0),
+                bytes(0, b"2\r\nde\r\n"),
+                action(PIECE, 0),
+                action(PIECE, 0),
+                bytes(0, b"0\r\n\r\n"),
+                action(RESPOND, 0),
+            ],
+        ),
         // A body that a connection returns in more portions than it may read in one turn.
         input(8, &[WHOLE], &[request(0, 3, 200), action(RESPOND, 0), requests(0, 0, 0, 9)]),
         // Pieces, with and without a length; the client does not receive; the connection is cut.
@@ -128,6 +143,8 @@ mod tests {
                 "11 11 0 0 0",
                 "2 2 0 1 0",
                 "2 2 0 0 0",
+                "1 1 0 0 0",
+                "1 1 0 1 0",
                 "10 10 0 0 0",
                 "1 1 0 1 0",
                 "2 1 0 0 0",

@@ -1,6 +1,7 @@
 //! Request bodies that are read, refused or discarded.
 
 use super::*;
+use crate::codec::http1::reject::Reject;
 
 fn chunked(path: &str, chunks: &[&[u8]], end: &str) -> Vec<u8> {
     let mut all = format!("POST {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").into_bytes();
@@ -118,6 +119,34 @@ fn a_body_over_the_limit_is_refused_before_it_arrives() {
     let id = pair.waiting[0];
     let read = pair.server.read_body(id, 100, ReadMode::Whole, &mut out);
     assert!(matches!(read, BodyRead::Refused(_)), "refused by the size of the chunk");
+}
+
+#[test]
+fn a_body_over_a_limit_may_be_read_with_a_larger_one() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    let (first, second) = (pattern(60), [b'a'; 70]);
+    pair.send(number, &chunked("/wait", &[&first, &second], "0\r\n\r\n"));
+    let (id, mut out) = (pair.waiting[0], Vec::new());
+    let mut read = |limit, mode| (pair.server.read_body(id, limit, mode, &mut out), out.clone());
+    for (limit, mode) in [(59, ReadMode::Whole), (59, ReadMode::Piece), (129, ReadMode::Whole), (129, ReadMode::Whole)]
+    {
+        assert!(matches!(read(limit, mode), (BodyRead::Refused(Reject { status: 413, .. }), _)));
+    }
+    assert_eq!(read(130, ReadMode::Piece), (BodyRead::Data, first));
+    assert_eq!(read(130, ReadMode::Whole), (BodyRead::Data, second.to_vec()));
+}
+
+#[test]
+fn pieces_begin_with_what_an_incomplete_read_has_collected() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.send(number, &chunked("/wait", &[b"hel", b"lo"], "2\r\nxy"));
+    let (id, mut out) = (pair.waiting[0], Vec::new());
+    let mut read = |mode| (pair.server.read_body(id, 100, mode, &mut out), out.clone());
+    assert_eq!(read(ReadMode::Whole), (BodyRead::Pending, Vec::new()));
+    assert_eq!(read(ReadMode::Piece), (BodyRead::Data, b"helloxy".to_vec()));
+    assert_eq!(read(ReadMode::Piece), (BodyRead::Pending, Vec::new()));
 }
 
 #[test]

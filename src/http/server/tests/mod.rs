@@ -250,7 +250,7 @@ fn answers(mut bytes: &[u8], heads: &[bool]) -> Vec<(u16, Vec<u8>)> {
         }
         let (mut body, mut data) = (IncomingBody::new(head.framing), Vec::new());
         loop {
-            match body.next(bytes).expect("not refused") {
+            match body.next(bytes, u64::MAX).expect("not refused") {
                 BodyEvent::Data { data: run, consume } => {
                     data.extend_from_slice(&bytes[run]);
                     bytes = &bytes[consume..];
