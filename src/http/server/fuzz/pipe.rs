@@ -4,18 +4,19 @@
 use super::super::{Interest, Readiness, Transport};
 use crate::stream::queue::{Attempt, Sink};
 use std::cell::{Cell, RefCell};
-use std::io::{self, IoSlice};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Read};
 use std::net::IpAddr;
 use std::rc::Rc;
 
 #[derive(Default)]
 struct State {
     /// Bytes that the client has sent and the server has not read.
-    arrived: Vec<u8>,
+    arrived: VecDeque<u8>,
     /// The maximum number of bytes that one read returns; no limit if 0. Like TLS, a read then takes all bytes from the
     /// system, and keeps the rest in `plaintext`, which no event reports.
     portion: usize,
-    plaintext: Vec<u8>,
+    plaintext: VecDeque<u8>,
     client_ended: bool,
     reset: bool,
     /// The bytes that the client has received.
@@ -58,7 +59,7 @@ impl Wire {
         if state.client_ended || state.reset || state.closed {
             return false;
         }
-        state.arrived.extend_from_slice(bytes);
+        state.arrived.extend(bytes);
         true
     }
 
@@ -248,8 +249,7 @@ impl Transport for Pipe {
         }
         let portion = if state.portion == 0 { usize::MAX } else { state.portion };
         let count = state.plaintext.len().min(portion).min(room.len());
-        room[..count].copy_from_slice(&state.plaintext[..count]);
-        state.plaintext.drain(..count);
+        state.plaintext.read_exact(&mut room[..count])?;
         Ok(Attempt::Done(count))
     }
     fn may_receive(&self) -> bool {
