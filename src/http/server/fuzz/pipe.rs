@@ -215,7 +215,8 @@ impl Sink for Pipe {
         self.put(data)
     }
     fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Attempt<usize>> {
-        let all: Vec<u8> = pieces.iter().flat_map(|one| one.iter().copied()).collect();
+        let mut all = Vec::new();
+        pieces.iter().for_each(|one| all.extend_from_slice(one));
         assert!(!all.is_empty(), "a call without bytes");
         self.put(&all)
     }
@@ -245,7 +246,8 @@ impl Transport for Pipe {
             if count == 0 {
                 return Ok(if state.client_ended { Attempt::Done(0) } else { Attempt::WouldBlock });
             }
-            state.plaintext = state.arrived.drain(..count).collect();
+            let rest = state.arrived.split_off(count);
+            state.plaintext = std::mem::replace(&mut state.arrived, rest);
         }
         let portion = if state.portion == 0 { usize::MAX } else { state.portion };
         let count = state.plaintext.len().min(portion).min(room.len());
