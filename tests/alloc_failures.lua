@@ -229,6 +229,24 @@ t.test("every method of requests and responses, in handlers of requests", functi
   t.eq(problems, {})
 end, { leaks = true })
 
+-- Regression: if memory ran out while the error was reported, the variables were not closed.
+t.test("the variables of a task that fails are closed", function()
+  local task = require "lio.task"
+  local on_error = task.on_error
+  local _ <close> = setmetatable({}, { __close = function() task.on_error = on_error end })
+  task.on_error = function() end
+  kit.sweep("a task that fails", function()
+    local has_begun, is_closed = false, false
+    local closing = setmetatable({}, { __close = function() is_closed = true end })
+    local function fail()
+      local _ <close> = closing
+      has_begun = true
+      error("problem", 0)
+    end
+    return task.spawn, { fail }, function() t.eq(is_closed, has_begun) end
+  end)
+end, { leaks = true })
+
 -- Regression: if memory ran out while the system was created, the VM could not start another one.
 t.test("the start of a system", function()
   local ltask = require "ltask"

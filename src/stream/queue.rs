@@ -155,6 +155,11 @@ impl<F: Clone> Queue<F> {
         self.queued + ITEM_COST * self.items.len()
     }
 
+    /// Whether there are files in the queue.
+    pub(crate) fn has_file(&self) -> bool {
+        self.items.iter().any(|item| item.bytes().is_none())
+    }
+
     /// Copies all unsent bytes in memory, in order; `None` if there are files in the queue.
     pub(crate) fn copy(&self) -> Option<Vec<u8>> {
         let mut all = Vec::with_capacity(self.queued);

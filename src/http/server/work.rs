@@ -157,7 +157,10 @@ impl<T: Transport> Server<T> {
                     connection.state = State::after(body);
                 }
             }
-            let may_parse = connection.next == NextRequest::Follows && connection.queued() < MAX_QUEUE_TO_PARSE;
+            // The handler of the next request may detach the connection, which is possible only without queued files.
+            let may_parse = connection.next == NextRequest::Follows
+                && connection.queued() < MAX_QUEUE_TO_PARSE
+                && connection.output.as_ref().is_none_or(|queue| !queue.has_file());
             let has_bytes = !self.read_buffer.bytes(slot, &connection.input).is_empty();
             if may_parse && (has_bytes || matches!(connection.state, State::Discarding { .. })) {
                 // A client that pipelines without end must not take the turns of other connections.

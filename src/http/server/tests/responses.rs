@@ -297,6 +297,27 @@ fn ranges_of_files_are_sent_after_their_heads() {
 }
 
 #[test]
+fn a_request_is_handled_after_the_file_of_the_last_response_is_sent() {
+    let mut pair = Pair::new();
+    let file = Rc::new(pattern(1000));
+    let (number, id) = waits(&mut pair, &[get("/wait"), get("/wait")].concat());
+    pair.take(number, 0);
+    pair.server.draft(id).unwrap().set(b"Content-Length", b"1000").unwrap();
+    pair.server.begin_body(id, 200, MediaType::None, pair.clock);
+    assert!(pair.server.queue_file(id, file.clone(), 0, 1000));
+    pair.server.end_body(id, &[]);
+    pair.server.end(id, RequestEnd::Complete);
+    pair.waiting.clear();
+    pair.run();
+    assert_eq!(pair.waiting.len(), 0, "the second request would follow a file");
+    pair.wires[number].1.take_all();
+    pair.events(number);
+    let detached = pair.server.detach(pair.waiting[0]).expect("a connection");
+    assert_eq!(detached.output, b"", "all bytes of the response were sent");
+    assert!(answers(pair.got(number).as_bytes(), &[]) == [(200, file.to_vec())]);
+}
+
+#[test]
 fn sent_bytes_are_counted_after_the_head() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, &get("/wait"));
