@@ -171,7 +171,7 @@ t.test("a stream whose __gc is called while a number becomes a string is refused
   end
 end)
 
-t.test("http.request.body with Content-Length and body in a finalizer returns the body once", function()
+t.test("http.body_of with Content-Length and body in a finalizer returns the body once", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body
     .. "GET / HTTP/1.1\r\nHost: b\r\n\r\n"
@@ -181,7 +181,7 @@ t.test("http.request.body with Content-Length and body in a finalizer returns th
     hosts[#hosts + 1] = req:host()
     if #hosts > 1 then return end
     local inner
-    local data = with_finalizer(once(function() inner = http.request.body(req) end), http.request.body, req)
+    local data = with_finalizer(once(function() inner = http.body_of(req) end), http.body_of, req)
     t.eq(data, body)
     t.eq(inner, "")
     http.request.respond(req, 204)
@@ -190,13 +190,13 @@ t.test("http.request.body with Content-Length and body in a finalizer returns th
   close_all()
 end)
 
-t.test("http.request.body with chunks and body in a finalizer returns the body once", function()
+t.test("http.body_of with chunks and body in a finalizer returns the body once", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
   for i = 1, 5000, 1000 do request = request .. "3e8\r\n" .. body:sub(i, i + 999) .. "\r\n" end
   reentry.handle(http.routes(), request .. "0\r\n\r\n", function(req)
     local inner
-    local data = with_finalizer(once(function() inner = http.request.body(req) end), http.request.body, req)
+    local data = with_finalizer(once(function() inner = http.body_of(req) end), http.body_of, req)
     t.eq(data, body)
     t.eq(inner, "")
   end)
@@ -226,14 +226,14 @@ t.test("http.request.piece with piece and close in a finalizer returns each piec
   end)
 end)
 
-t.test("http.request.body whose server a finalizer drops returns the body, and the server is refused", function()
+t.test("http.body_of whose server a finalizer drops returns the body, and the server is refused", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n0\r\n\r\n"
   local server, _, far = reentry.server(http.routes(), request)
   local dispatcher = server:dispatcher()
   reentry.serve(server, function(req)
-    t.eq(with_finalizer(once(function() drop(server) end), http.request.body, req), ("a"):rep(1000))
-    t.raises("lio.http.server expected", http.request.body, req)
+    t.eq(with_finalizer(once(function() drop(server) end), http.body_of, req), ("a"):rep(1000))
+    t.raises("lio.http.server expected", http.request.piece, req)
   end, dispatcher)
   drop(dispatcher)
   far:close()
@@ -458,7 +458,7 @@ t.test("a second answer to a request, sent by a finalizer, is refused", function
     reentry.serve(server, function(req)
       http.request.add_field(req, "X-A", 12345.5)
       t.eq(http.request.respond(req, 200, nil, "outer"), true)
-      with_finalizer(function() said = said or refusal(inner, req) end, http.request.body, req)
+      with_finalizer(function() said = said or refusal(inner, req) end, http.body_of, req)
     end)
     t.ok(tostring(said):find "the request has already been answered$", name .. ": " .. tostring(said))
     t.eq(far:recv():gsub("Date: [^\r]*", "Date: now"),

@@ -4,6 +4,7 @@ local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
 local net = require "lio.net"
+local thread = require "lio.thread"
 local web = require "lio.webserver"
 
 local function post(target, ...)
@@ -92,6 +93,110 @@ t.test("a handler may read a body with a larger limit after a smaller one has re
     t.eq(open():ask(post("/", "Content-Length: 8") .. "one two.").body, "413 one two.")
     t.eq(open():ask(head .. chunks "one two." .. "0\r\n\r\n").body, "413 one two.")
     t.eq(open():ask(head .. chunks("one ", "two.") .. "0\r\n\r\n").body, "413 one two.")
+  end)
+end)
+
+t.test("a refusal is not the response if the body was read later", function()
+  local app, got = web.new(), {}
+  app:post("/body", function(req) got.body = req:body(5) or req:body(100) end)
+  app:post("/stream", function(req)
+    req:body(5)
+    for piece in req:stream() do got.piece = piece end
+  end)
+  app:post("/refused", function(req) req:body(5) end)
+  http.with(app, function(open)
+    local codes = {}
+    for i, path in ipairs { "/body", "/stream", "/refused" } do
+      codes[i] = open():request("POST", path, nil, "one two").status
+    end
+    t.eq(codes, { 204, 204, 413 })
+    t.eq(got, { body = "one two", piece = "one two" })
+  end)
+end)
+
+t.test("stream returns a body that body has read", function()
+  local app = web.new()
+  app:post("/", function(req)
+    local body, pieces = req:body(), {}
+    for piece in req:stream() do pieces[#pieces + 1] = piece end
+    local short = #body - 1
+    local is_refused = body ~= "" and not pcall(function() for _ in req:stream(short) do end end)
+    return { body, pieces, is_refused }
+  end)
+  http.with(app, function(open)
+    t.eq(open():request("POST", "/", nil, "text").body, '["text",["text"],true]')
+    t.eq(open():request("POST", "/", nil, "").body, '["",{},false]')
+  end)
+end)
+
+-- Regression: the second task got an empty body, which then was the request's body.
+t.test("several tasks may wait for a body", function()
+  local app = web.new()
+  app:post("/", function(req)
+    local _, results = thread.all { { req.body, req }, { req.body, req } }
+    return table.concat({ results[1][1], results[2][1], req:body() }, " ")
+  end)
+  http.with(app, function(open)
+    local c = open()
+    c:send(post("/", "Content-Length: 4"), "te")
+    loop.sleep(0.01)
+    c:send "xt"
+    t.eq(c:response().body, "text text text")
+  end)
+end)
+
+-- Regression: these tasks waited for ever.
+t.test("tasks that wait for a body are woken when the request ends, or its connection is taken over", function()
+  local app, ended, handler = web.new(), {}, nil
+  local function read_aside(req)
+    thread.spawn(function()
+      ended.body = table.pack(req:body())
+    end)
+  end
+  app:post("/respond", function(req)
+    read_aside(req)
+    return "response"
+  end)
+  app:post("/take", function(req)
+    read_aside(req)
+    req:take_over():close()
+  end)
+  app:post("/kill", function(req)
+    read_aside(req)
+    handler = coroutine.running()
+    loop.sleep(60)
+  end)
+  http.with(app, function(open)
+    for _, path in ipairs { "/respond", "/take", "/kill" } do
+      ended = {}
+      local c = open()
+      c:send(post(path, "Content-Length: 4"), "te")
+      if path == "/kill" then
+        while not handler do loop.sleep(0.001) end
+        t.ok(loop.kill(handler))
+      end
+      if path == "/respond" then t.eq(c:response().body, "response") else t.ok(c:ended()) end
+      local deadline = loop.now() + 10
+      while not ended.body and loop.now() < deadline do loop.sleep(0.001) end
+      t.eq(ended.body, { nil, "closed", 400, n = 3 }, path)
+    end
+  end)
+end)
+
+t.test("the time after a wait for the body was killed is the handler's own", function()
+  local app = web.new { body_time = 0.3, body_rate = 1e6 }
+  app:post("/", function(req)
+    local ended, why = thread.timeout(0.02, req.body, req)
+    loop.sleep(0.5)
+    local body, reason = req:body()
+    return ("%s %s %s"):format(ended, why, body or reason)
+  end)
+  http.with(app, function(open)
+    local c = open()
+    c:send(post("/", "Content-Length: 4"), "te")
+    loop.sleep(0.6)
+    c:send "xt"
+    t.eq(c:response().body, "nil timeout text")
   end)
 end)
 

@@ -190,6 +190,16 @@ t.test("if res.code cannot be sent, the response is 500, and the log names res.c
     ['"x"'] = function(_, res) res.code = "x" end,
     ["199"] = function(_, res) res.code = 199 res:write "body" end,
     ["1.5"] = function(_, res) res.code = 1.5 return function() return nil end end,
+    -- The native server sends the results of handlers that have set only fields.
+    ["700"] = function(_, res)
+      res:header("A", "b")
+      res.code = 700
+      return "text"
+    end,
+    ["99"] = function(_, res)
+      res:header("A", "b")
+      res.code = 99
+    end,
   } do
     local r, log = failing(handler)
     t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" })

@@ -3,6 +3,7 @@
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
+local thread = require "lio.thread"
 local web = require "lio.webserver"
 
 local KIND <const> = "Content-Type: multipart/form-data; boundary=B"
@@ -407,6 +408,91 @@ t.test("the error for a closed part gives the reason: part:close(), or a form th
     t.raises("part:read: the part is closed, because its form could not be read", begun.read, begun)
     return "x"
   end, form(part("f", "1", "a")))
+end)
+
+-- Regression: the second call returned the rest of the form as the whole form.
+t.test("a form that was refused after a part of it was read is refused again", function()
+  local first, rest = part("a", "1") .. "--B\r\n", form(part("b", "2")):sub(6)
+  local chunks = ("%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n"):format(#first, first, #rest, rest)
+  local results
+  local app = web.new()
+  app:post("/", function(req)
+    results = { table.pack(req:form(#first)), table.pack(req:form(1000)) }
+    return req:arg("b", "none")
+  end)
+  http.with(app, function(open)
+    local r = open():ask("POST / HTTP/1.1\r\nHost: a\r\n" .. KIND .. "\r\nTransfer-Encoding: chunked\r\n\r\n" .. chunks)
+    t.eq(r.body, "none")
+  end)
+  local refusal <const> = { nil, "the body is larger than allowed", 413, n = 3 }
+  t.eq(results, { refusal, refusal })
+end)
+
+t.test("a form whose announced length exceeds the limit may be read with a larger one", function()
+  local r = post(function(req)
+    local _, _, status = req:form(10)
+    return status .. req:form().a
+  end, form(part("a", "1")))
+  t.eq(r.body, "4131")
+end)
+
+t.test("only one call reads a form, and a call that was killed has lost a part of it", function()
+  post(function(req)
+    req:form { on_file = function()
+      t.raises("web_form_test.lua:%d+: req:form: another call is reading the form", function() req:form() end)
+    end }
+    return "x"
+  end, form(part("f", "1", "a")))
+
+  local app, results = web.new(), nil
+  app:post("/", function(req)
+    results = { table.pack(thread.timeout(0.02, req.form, req)), table.pack(req:form()) }
+    return "x"
+  end)
+  http.with(app, function(open)
+    local c, body = open(), form(part("a", "1"), part("b", "2"))
+    c:send(("POST / HTTP/1.1\r\nHost: a\r\n%s\r\nContent-Length: %d\r\n\r\n"):format(KIND, #body), body:sub(1, 80))
+    t.eq(c:response().body, "x")
+  end)
+  t.eq(results, { { nil, "timeout", n = 2 }, { nil, "only a part of the form was read", 400, n = 3 } })
+end)
+
+-- Regression: the second call returned what the first one had not received.
+t.test("a file may be read with a larger limit after a smaller one has refused it", function()
+  local data = ("0123456789"):rep(50000)
+  for size, content in pairs { [10] = data, [0] = "x", [#data - 1] = data, [70000] = data } do
+    read(form(part("f", content, "f"), part("g", "1")), {
+      on_file = function(p)
+        t.eq({ p:read(size) }, { nil, "the file is larger than allowed", 413 })
+        t.eq({ p:read(size // 2) }, { nil, "the file is larger than allowed", 413 })
+        t.ok(p:read(#content) == content)
+        t.eq(p.size, #content)
+      end,
+    }, function(fields) t.eq(fields, { g = "1" }) end)
+  end
+end)
+
+-- Regression: the beginning of the file counted as the whole file.
+t.test("a file is not stored if the call of keep was killed", function()
+  local app, size = web.new(), nil
+  app:post("/", function(req)
+    local _, files = req:form { on_file = function(p)
+      thread.timeout(0.02, p.keep, p)
+      t.raises("part:stream: the part is being stored, or could not be stored", p.read, p)
+      t.raises("part:keep: the part has already been read", p.keep, p)
+      size = p.size
+    end }
+    t.raises("part:keep: the part has already been read", files[1].move, files[1], "/nowhere")
+    return "x"
+  end)
+  http.with(app, function(open)
+    local c, body = open(), form(part("f", BIG, "f"), part("g", "1"))
+    c:send(("POST / HTTP/1.1\r\nHost: a\r\n%s\r\nContent-Length: %d\r\n\r\n"):format(KIND, #body), body:sub(1, 1000))
+    while not size do loop.sleep(0.001) end
+    c:send(body:sub(1001))
+    t.eq(c:response().body, "x")
+    t.eq(open_files(), 0)
+  end)
 end)
 
 -- Regression: a hundred small files of one form kept a hundred descriptors open until the request ended.

@@ -3,6 +3,7 @@
 local t = require "tests.kit"
 local http = require "tests.kit.raw_http"
 local loop = require "lio.loop"
+local thread = require "lio.thread"
 local web = require "lio.webserver"
 
 local MIB <const> = 1024 * 1024
@@ -318,6 +319,54 @@ t.test("slow readers do not delay other clients", function()
     for _ = 1, 20 do t.eq(c:request("GET", "/small").body, "quick") end
     for i = 1, 5 do t.eq(#slow[i]:response().body, 8 * MIB) end
   end)
+end)
+
+-- Regression: the queued bytes stayed in the server until the handler wrote again.
+t.test("the bytes of a writer that was killed are sent", function()
+  local app, go, begun = web.new(), {}, 0
+  app:get("/", function(_, res)
+    thread.timeout(0.05, function()
+      while true do
+        begun = begun + 1
+        res:write(("x"):rep(MIB))
+      end
+    end)
+    loop.wait(go)
+  end)
+  http.with(app, function(open)
+    local c = open()
+    c:send "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+    loop.sleep(0.1)
+    local got = 0
+    while got < begun * MIB do got = got + #assert(c.c:recv(nil, 10)) end
+    loop.wakeup(go)
+  end)
+end)
+
+-- Regression: the client read the bytes after the file as the next response.
+t.test("another task cannot write after a file", function()
+  local path = t.tmp() .. "/large"
+  local content = ("0123456789abcdef"):rep(2 * MIB)
+  t.write(path, content)
+  local app, results = web.new(), nil
+  app:get("/", function(_, res)
+    thread.spawn(function()
+      loop.sleep(0.01)
+      results = table.pack(pcall(res.write, res, "EXTRA"))
+    end)
+    return res:file(path)
+  end)
+  local log = http.logged(function()
+    http.with(app, function(open)
+      local c = open()
+      c:send "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+      while not results do loop.sleep(0.001) end
+      t.ok(c:response().body == content)
+      t.ok(c:ended())
+    end)
+  end)
+  t.eq({ results[1], log }, { false, "" })
+  t.ok(results[2]:find "the body is longer than the Content%-Length that was set", results[2])
 end)
 
 t.test("a writer is notified when its peer closes, and the server no longer counts the connection", function()

@@ -40,7 +40,8 @@ function Request:header(name) end
 ---@return string[] values
 function Request:header_all(name) end
 
----Reads the whole body. If the body is refused and the handler gives no answer, the client receives the refusal.
+---Reads the whole body. If the body is refused and the handler gives no answer, the client receives the refusal, unless
+---a later call with a larger limit succeeds. After `stream`, returns the rest of the body.
 ---@param limit? integer maximum number of bytes, 0 or more; default: the app's option `body`
 ---@return string? body `""` if there is none
 ---@return string? reason
@@ -50,7 +51,7 @@ function Request:header_all(name) end
 function Request:body(limit) end
 
 ---`for piece in req:stream(limit) do`: reads the body in pieces as they arrive. A piece is read only when the loop asks
----for it. Raises if the body ends early or is refused.
+---for it. After `body`, the only piece is the whole body. Raises if the body ends early or is refused.
 ---@param limit? integer maximum number of bytes, 0 or more; default: the app's option `body`
 ---@return fun(): string? iterator
 function Request:stream(limit) end
@@ -154,7 +155,7 @@ local Part = {}
 ---@return fun(): string? iterator
 function Part:stream() end
 
----Reads the whole content.
+---Reads the whole content. If it is longer than the limit, a call with a larger limit may follow.
 ---@param limit? integer maximum number of bytes; default: no limit except those of the form
 ---@return string? content
 ---@return string? reason

@@ -76,6 +76,7 @@ end
 -- Ends the exchange of a request. Returns whether the connection stays open.
 local function end_exchange(exchange, res)
   if exchange.needs_cleanup then clean_up(exchange, res.request, res) end
+  exchange:end_waits()
   exchanges.remove(exchange)
   return not (exchange.taken_over or exchange.aborted)
 end
@@ -110,6 +111,7 @@ function M.abandon(app_server, id)
   if exchange.needs_cleanup then
     clean_up(exchange, exchange.request, exchange.end_hooks and exchange.end_hooks.res)
   end
+  exchange:end_waits()
   exchanges.remove(exchange)
 end
 
@@ -131,8 +133,7 @@ function M.notify(app_server, id, reason)
   local wake_up = WAKE_UPS[reason]
   if (not wake_up or wake_up.event == "end") and exchange.event_stream then exchange:on_peer_close() end
   if wake_up then return exchange:wake(wake_up.event, wake_up.result) end
-  exchange:wake("read", "closed")
-  exchange:wake("write", "closed")
+  exchange:end_waits()
 end
 
 return M

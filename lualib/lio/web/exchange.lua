@@ -22,7 +22,9 @@ M.by_request = by_request
 
 -- The fields of a new exchange, in addition to `id`, `request`, `app_server`, and the app server's `app` and `driver`.
 local Exchange = {
-  refusal = false, -- why the body was refused: `status`, `reason`, and `raised`, the value that form.lua raised
+  -- Why the body was refused: `status`, `reason`; `raised`, the value that form.lua raised; `is_of_read`, whether a
+  -- read was refused, so that a later one with a larger limit may succeed.
+  refusal = false,
   upload_error = false, -- the error raised by `on_file`, as `handler_error.catch` returns it
   needs_cleanup = false, -- whether one of the next three fields is set
   form = false,
@@ -78,6 +80,21 @@ function M.app_server_of(res) return app_servers[owner(res.request)] end
 
 -- Waiting --------------------------------------------------------------------------------------------
 
+-- A wait. If its task is killed, and no other task waits for the event, the native server must not count it any longer.
+local Waiting = {}
+
+function Waiting.__close(waiting)
+  local exchange, event <const> = waiting.exchange, waiting.event
+  if not exchange then return end
+  local tokens = exchange.waiting[event] or {}
+  for i, token in ipairs(tokens) do
+    if token == waiting.token then table.remove(tokens, i) break end
+  end
+  if tokens[1] then return end
+  exchange.waiting[event] = nil
+  native.end_wait(exchange.request, event)
+end
+
 -- Waits until the connection is readable ("read") or writable ("write"). Returns true, "timeout" or "closed".
 function Exchange:wait(what)
   if not native.wait(self.request, what) then return "closed" end
@@ -86,7 +103,10 @@ function Exchange:wait(what)
   self.waiting = waiting
   waiting[what] = waiting[what] or {}
   table.insert(waiting[what], token)
-  return self.driver:wait(token)
+  local wait <close> = setmetatable({ exchange = self, event = what, token = token }, Waiting)
+  local result = self.driver:wait(token)
+  wait.exchange = false
+  return result
 end
 
 -- Wakes the tasks that wait for `what`; `reason` is the result of their `wait`.
@@ -95,6 +115,13 @@ function Exchange:wake(what, reason)
   if not tokens then return end
   self.waiting[what] = nil
   for _, token in ipairs(tokens) do self.driver:wake(token, reason) end
+end
+
+-- Wakes all tasks that wait, because the request or its connection has ended.
+function Exchange:end_waits()
+  if not self.waiting then return end
+  self:wake("read", "closed")
+  self:wake("write", "closed")
 end
 
 -- Ends the event stream, because its peer has closed.
@@ -139,7 +166,11 @@ function Exchange:continue_reading(f, limit, value, status, reason)
     end
     value, status, reason = f(self.request, limit)
   end
-  if status then self.refusal = { status = status, reason = reason } end
+  if status then
+    self.refusal = { status = status, reason = reason, is_of_read = true }
+  elseif self.refusal and self.refusal.is_of_read then
+    self.refusal = false
+  end
   return value, status, reason
 end
 

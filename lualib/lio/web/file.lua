@@ -167,7 +167,8 @@ function M.send(res)
   begin(res)
   if res.framing == "none" then return finish_pieces(res) end
   if res.framing ~= "length" or res.encoder then return send_pieces(res, f, parts) end
-  res.unwritten = nil
+  -- Another task must not write after the file.
+  res.unwritten = 0
   for _, part in ipairs(parts) do
     if part.head then native.queue_chunk(req, part.head) end
     if part.length <= MAX_PIECE and native.queued(req) <= MAX_PIECE then

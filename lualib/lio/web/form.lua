@@ -77,6 +77,7 @@ function Form:step(f, ...)
     end
     local ok, status, reason = exchange:read(self.pull, self.limits.body)
     if not ok then refuse(self, status, reason) end
+    self.has_begun = self.is_of_connection
   end
 end
 
@@ -87,9 +88,10 @@ end
 
 -- Stores the part that is being received in a temporary file. Called by the part, before any piece of it was read.
 function Form:store(part)
-  part.file = http.spool(self.dir or default_dir())
-  part.size = self:step(self.parser.store, part.file, self.limits.file)
-  part.complete = true
+  local spool = http.spool(self.dir or default_dir())
+  part.spool, part.streamed = spool, true
+  part.size = self:step(self.parser.store, spool, self.limits.file)
+  part.file, part.spool, part.complete = spool, false, true
 end
 
 -- Adds a value under a name. If the name already has a value, it gets a list of its values instead. `lists`: the set of
@@ -159,7 +161,16 @@ local function feeder(parser, body)
   end
 end
 
+-- The end of a call that reads a form, also if its task is killed.
+local Reading = { __close = function(reading) reading.form.is_being_read = false end }
+
 local function multipart(exchange, chosen, kind, body)
+  local former = exchange.form
+  if former and former.has_begun then
+    -- The parts that it has read cannot be read again.
+    if former.is_being_read then misuse.raise "req:form: another call is reading the form" end
+    return nil, former.failure.reason, former.failure.status
+  end
   local parser, status, reason = http.multipart(kind, chosen.parts, chosen.part_headers)
   if not parser then
     exchange.refusal = { status = status, reason = reason }
@@ -176,14 +187,23 @@ local function multipart(exchange, chosen, kind, body)
     files = {},
     file_lists = {},
     field_bytes = 0,
+    is_of_connection = not body,
+    has_begun = false, -- whether a piece was read from the connection
+    is_being_read = true,
+    failure = { reason = "only a part of the form was read", status = 400 }, -- the result of later calls
   }, Form)
+  if former then former:close() end
   exchange.form, exchange.needs_cleanup = self, true
+  local _ <close> = setmetatable({ form = self }, Reading)
   local ok, values, files = xpcall(read_parts, handler_error.catch, self)
   if ok then return values, files end
   self:close "because its form could not be read"
   local err = handler_error.as_caught(values)
   local value = err.value
-  if getmetatable(value) == Refusal then return nil, value.reason, value.status end
+  if getmetatable(value) == Refusal then
+    self.failure = value
+    return nil, value.reason, value.status
+  end
   exchange.upload_error = err
   error(value, 0)
 end

@@ -63,6 +63,8 @@ function M.new(form, name, filename, headers)
     size = 0,
     form = form,
     file = false,
+    spool = false, -- the temporary file while the part is being stored
+    taken = false, -- the pieces that were received by a call of `read` that was refused
     complete = false, -- the whole part was received
     streamed = false, -- the handler reads the part in pieces
   }, Part)
@@ -103,9 +105,12 @@ end
 function Part:stream()
   check_open(self, "stream")
   if not self.file then
+    if self.spool then misuse.raise "part:stream: the part is being stored, or could not be stored" end
     self.streamed = true
     return function()
       check_open(self, "stream")
+      local taken = self.taken
+      if taken and taken[1] then return table.remove(taken, 1) end
       return next_piece(self)
     end
   end
@@ -119,7 +124,8 @@ function Part:stream()
   end
 end
 
--- `part:read([limit])` returns the content; or nil, reason, status if it is longer than `limit` bytes.
+-- `part:read([limit])` returns the content; or nil, reason, status if it is longer than `limit` bytes. Then a call with
+-- a larger limit may follow.
 function Part:read(limit)
   check_open(self, "read")
   if limit ~= nil then misuse.check("read", 1, limit, "number") end
@@ -128,8 +134,12 @@ function Part:read(limit)
   if self.complete and self.size > limit then return nil, "the file is larger than allowed", 413 end
   for piece in self:stream() do
     length = length + #piece
-    if length > limit then return nil, "the file is larger than allowed", 413 end
     pieces[#pieces + 1] = piece
+    if length > limit then
+      local left = self.taken or {}
+      if not self.file then self.taken = table.move(left, 1, #left, #pieces + 1, pieces) end
+      return nil, "the file is larger than allowed", 413
+    end
   end
   return table.concat(pieces)
 end
@@ -184,6 +194,7 @@ end
 function M.close(part, reason)
   part.closed = part.closed or reason
   if part.file then part.file:close() end
+  if part.spool then part.spool:close() end
 end
 
 -- `part:close()`: deletes the temporary file without waiting for the end of the request. Idempotent.

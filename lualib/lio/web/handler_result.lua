@@ -14,6 +14,7 @@ local http = require "lio.http"
 local native <const> = http.request
 local on_one_line <const> = require("lio.web.error_text").on_one_line
 local text_of <const> = html.text_of
+local whole_body <const> = http.head.whole_body
 local existing_exchange <const> = exchanges.existing
 local check_open <const> = classes.check_open
 local Response <const> = classes.Response
@@ -144,6 +145,8 @@ end
 function Response:set_refusal()
   local exchange = existing_exchange(self)
   local refusal = exchange and exchange.refusal
+  -- After a refused call, another one with a larger limit may have read the body.
+  if refusal and refusal.is_of_read and whole_body(self.request) then return end
   if refusal and self.body == nil and self.code == nil and not self.framing then
     self:respond_with_refusal(refusal)
     native.drop_body_fields(self.request)

@@ -105,18 +105,27 @@ function Request:body(limit)
   if body then return body end
   local exchange = exchange_of(self)
   limit = limit or exchange.app.settings.body
-  body, status, reason = exchange:continue_reading(native.body, limit, body, status, reason)
+  body, status, reason = exchange:continue_reading(body_of, limit, body, status, reason)
   if not body then return nil, reason, status end
-  whole_body(self, body)
   return body
 end
 
 -- `for piece in req:stream([limit]) do`: iterates over the body in pieces; each piece is read when the iteration
--- reaches it. Raises if the body ends early or is refused.
+-- reaches it. If `req:body` was called before, the only piece is the whole body. Raises if the body ends early or is
+-- refused.
 function Request:stream(limit)
   check(self, "stream", limit)
   local exchange = exchange_of(self)
   limit = limit or exchange.app.settings.body
+  local known = whole_body(self)
+  if known then
+    return function()
+      if #known > limit then misuse.raise "request body: the body is larger than allowed" end
+      local piece = known
+      known = ""
+      return piece ~= "" and piece or nil
+    end
+  end
   return function()
     local piece, status, reason = exchange:read(native.piece, limit)
     if not piece and status then misuse.raise("request body: " .. reason) end
@@ -182,11 +191,17 @@ end
 -- CONNECT.
 function Request:take_over()
   local exchange = exchange_of(self)
-  if native.response_has_begun(self) then misuse.raise "req:take_over: the request has already been answered" end
+  local function check_open()
+    if native.response_has_begun(self) then misuse.raise "req:take_over: the request has already been answered" end
+  end
+  check_open()
   exchange:send()
+  -- Another task may have responded meanwhile.
+  check_open()
   local ok, c = pcall(native.detach, self)
   if not ok then misuse.raise("req:take_over: " .. c) end
   exchange.taken_over = true
+  exchange:end_waits()
   return exchange.driver:register(c)
 end
 

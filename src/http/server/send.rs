@@ -120,13 +120,29 @@ impl<T: Transport> Server<T> {
         if let Some(handling) = connection.handling() {
             let waits = &mut handling.extras().waits;
             match what {
-                Interest::Read => waits.read = Some(clock.now),
+                Interest::Read => _ = waits.read.get_or_insert(clock.now),
                 Interest::Write => waits.write = Some(clock.now.saturating_add(write_time)),
                 Interest::End => waits.end = true,
             }
         }
         self.set_wait_deadline(id.slot());
         true
+    }
+
+    /// Records that no task waits for the event `what` any longer, because the tasks that waited were killed.
+    pub(crate) fn end_wait(&mut self, id: RequestId, what: Interest, clock: Clock) {
+        let slot = id.slot();
+        let Some(handling) = self.handling_connection(id).and_then(|connection| connection.handling()) else { return };
+        match what {
+            Interest::Read => handling.end_read_wait(clock.now),
+            Interest::Write => handling.extras().waits.write = None,
+            Interest::End => handling.extras().waits.end = false,
+        }
+        self.set_wait_deadline(slot);
+        // The server itself sends the bytes that the tasks have queued.
+        if what == Interest::Write && !self.connections[slot].is_flushed() {
+            self.flush_handled(slot);
+        }
     }
 
     /// Returns the number of unsent bytes of a request's connection, and whether the connection has failed; `None` if

@@ -74,8 +74,9 @@ const REQUEST: FunctionTable = functions! {
     queue_chunk: respond::QUEUE_CHUNK, end_body: respond::END_BODY, send: respond::SEND,
     queue_file: respond::QUEUE_FILE, queued: respond::QUEUED, sent: respond::SENT,
     response_has_begun: respond::RESPONSE_HAS_BEGUN, is_head: respond::IS_HEAD, is_open: respond::IS_OPEN,
-    close_after: respond::CLOSE_AFTER, detach: respond::DETACH, address: respond::ADDRESS, body: read::BODY,
+    close_after: respond::CLOSE_AFTER, detach: respond::DETACH, address: respond::ADDRESS,
     piece: read::PIECE, trailers: read::TRAILERS, used_tls: proxies::USED_TLS, tls: proxies::TLS, wait: read::WAIT,
+    end_wait: read::END_WAIT,
 };
 
 /// Opens `lio.http`. `http.head` contains the functions that read the head of a request, and `http.request` the

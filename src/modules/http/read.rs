@@ -82,21 +82,14 @@ pub(crate) const BODY_OF: Function = Function::new(|call: &mut Call<'_>| {
     })
 });
 
-/// Reads the body of the request at argument 1, with the limit at argument 2.
-fn of_request(call: &mut Call<'_>, mode: ReadMode) -> Result<Reply, Fault> {
+/// `request.piece(req, limit)`: returns the next piece of the body, nil at its end; otherwise returns the same as
+/// `http.body_of`.
+pub(super) const PIECE: Function = Function::new(|call: &mut Call<'_>| {
     let id = number(call, 1)?;
     let limit = limit(call, 2, NO_LIMIT)?;
     let server = call.field(1, SERVER)?;
-    read(call, server, id, limit, mode)
-}
-
-/// `request.body(req, limit)`: reads the body as `http.body_of` does, but does not store it. Lua code calls this
-/// function after a wait.
-pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| of_request(call, ReadMode::Whole));
-
-/// `request.piece(req, limit)`: returns the next piece of the body, nil at its end; otherwise returns the same as
-/// `body`.
-pub(super) const PIECE: Function = Function::new(|call: &mut Call<'_>| of_request(call, ReadMode::Piece));
+    read(call, server, id, limit, ReadMode::Piece)
+});
 
 /// `request.trailers(req)`: returns the trailer section (RFC 9112 section 7.1.2) of a chunked body, after the body has
 /// been read: a table that maps lower-case names to values; if a field is repeated, the last value is used.
@@ -112,14 +105,27 @@ pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
 /// false if the connection has failed.
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| {
     let (machine, id) = served(call, 1)?;
-    let what = match call.bytes(2)? {
-        b"read" => Interest::Read,
-        b"write" => Interest::Write,
-        b"end" => Interest::End,
-        _ => return Err(Fault::argument(2, "\"read\", \"write\" or \"end\" expected")),
-    };
+    let what = interest(call)?;
     Ok(machine.server.borrow_mut().wait(id, what, machine.clock()))
 });
+
+/// `request.end_wait(req, what)`: ends the wait for `what`, because the tasks that waited were killed.
+pub(super) const END_WAIT: Function = Function::new(|call: &mut Call<'_>| {
+    let (machine, id) = served(call, 1)?;
+    let what = interest(call)?;
+    machine.server.borrow_mut().end_wait(id, what, machine.clock());
+    Ok(())
+});
+
+/// Returns the event that is called by its name in argument 2.
+fn interest(call: &Call<'_>) -> Result<Interest, Fault> {
+    match call.bytes(2)? {
+        b"read" => Ok(Interest::Read),
+        b"write" => Ok(Interest::Write),
+        b"end" => Ok(Interest::End),
+        _ => Err(Fault::argument(2, "\"read\", \"write\" or \"end\" expected")),
+    }
+}
 
 #[cfg(test)]
 mod tests {

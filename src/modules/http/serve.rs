@@ -312,7 +312,10 @@ fn status_of_response(stack: &mut Stack) -> Option<(u16, bool)> {
     let status = match stack.as_integer(code) {
         Some(status @ 200..=599) => status as u16,
         None if stack.is_none(code) => 200,
-        _ => return None,
+        _ => {
+            stack.drop_to(code - 1);
+            return None;
+        }
     };
     let kind = stack.get(at::RESPONSE, at::CONTENT_TYPE_KEY).ok()?;
     let untyped = stack.kind(kind) == Kind::Boolean;
