@@ -145,7 +145,7 @@ t.test("several tasks may wait for a body", function()
   end)
 end)
 
--- Regression: these tasks waited for ever.
+-- Regression: these tasks waited forever.
 t.test("tasks that wait for a body are woken when the request ends, or its connection is taken over", function()
   local app, ended, handler = web.new(), {}, nil
   local function read_aside(req)

@@ -161,7 +161,7 @@ local function feeder(parser, body)
   end
 end
 
--- The end of a call that reads a form, also if its task is killed.
+-- The end of a call that reads a form, even if its task is killed.
 local Reading = { __close = function(reading) reading.form.is_being_read = false end }
 
 local function multipart(exchange, chosen, kind, body)
