@@ -141,6 +141,15 @@ impl World {
     /// Does one action of a handler.
     fn run(&mut self, pending: &mut Pending, plan: Plan, size: u8) -> Next {
         let id = pending.id;
+        if plan == Plan::Later && size & 8 != 0 {
+            // The tasks that wait are killed.
+            for (index, what) in [Interest::Read, Interest::Write, Interest::End].into_iter().enumerate() {
+                if std::mem::take(&mut pending.waits[index]) {
+                    self.server.end_wait(id, what, self.clock);
+                }
+            }
+            return Next::Stays;
+        }
         if pending.rest.is_some() {
             return match plan {
                 Plan::Kill => self.kill(pending),

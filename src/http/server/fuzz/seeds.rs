@@ -82,6 +82,11 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             &[PIECES],
             &[request(0, 0, 0), room(0, 0), action(LONG, 6), action(LONG, 6), room(0, 255), action(RESPOND, 1)],
         ),
+        input(
+            0,
+            &[PIECES],
+            &[request(0, 0, 0), room(0, 0), action(LONG, 6), action(LATER, 8), room(0, 255), action(RESPOND, 1)],
+        ),
         input(0, &[PIECES], &[request(0, 6, 0), action(LONG, 3), action(CUT, 0), request(1, 0, 0), action(RESPOND, 0)]),
         input(0, &[FIELDS | 1 << 4], &[request(0, 0, 0), action(PIECES, 0), action(LONG, 0), action(LONG, 0)]),
         // A long body, a file, a short file.
@@ -147,6 +152,7 @@ mod tests {
                 "1 1 0 1 0",
                 "10 10 0 0 0",
                 "1 1 0 1 0",
+                "1 1 0 0 0",
                 "2 1 0 0 0",
                 "1 1 0 0 0",
                 "2 2 0 295 0",
