@@ -183,6 +183,26 @@ t.test("tasks that wait for a body are woken when the request ends, or its conne
   end)
 end)
 
+t.test("a connection cannot be taken over while a part of the body would be lost", function()
+  local app, taken = web.new(), nil
+  app:post("/", function(req)
+    thread.timeout(0.02, req.body, req)
+    t.raises("req:take_over: a part of the body was read: read the rest before", req.take_over, req)
+    local rest = req:stream()()
+    local c = req:take_over()
+    taken = rest .. c:recv()
+    c:close()
+  end)
+  http.with(app, function(open)
+    local c = open()
+    c:send(post("/", "Transfer-Encoding: chunked"), chunks "one ", "3\r\n") -- the size belongs to what was read
+    loop.sleep(0.04)
+    c:send "raw"
+    t.ok(c:ended())
+    t.eq(taken, "one raw")
+  end)
+end)
+
 t.test("the time after a wait for the body was killed is the handler's own", function()
   local app = web.new { body_time = 0.3, body_rate = 1e6 }
   app:post("/", function(req)

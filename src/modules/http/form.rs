@@ -126,12 +126,11 @@ fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let id = number(call, 2)?;
     let server = call.field(2, SERVER)?;
     let (parser, handle) = call.object_pair::<Parser, ServerObject>(1, server)?;
-    let mut server = handle.machine.server.borrow_mut();
-    server.record_effect(id, HandlerEffect::NeedsLua);
-    let body = &mut handle.body;
-    Ok(match server.read_body(id, limit, ReadMode::Piece, body) {
+    handle.machine.server.borrow_mut().record_effect(id, HandlerEffect::NeedsLua);
+    Ok(match handle.read_body(id, limit, ReadMode::Piece) {
         BodyRead::Data => {
-            parser.form.feed(body);
+            parser.form.feed(&handle.body);
+            handle.body.clear();
             Reply::Done(true)
         }
         BodyRead::Pending => Reply::More(false),

@@ -266,6 +266,9 @@ pub(super) const DETACH: Function = Function::new(|call: &mut Call<'_>| {
     if server.transport(id).is_some_and(AnyTransport::is_in_memory) {
         return Err(Fault::message("a connection of app:test() has no socket"));
     }
+    if server.holds_part(id) {
+        return Err(Fault::message("a part of the body was read: read the rest before"));
+    }
     let Some(detached) = server.detach(id) else {
         return Ok(None);
     };
