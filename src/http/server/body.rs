@@ -71,16 +71,6 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Takes back bytes that `read_body` has returned, because the caller could not use them. The next call returns them
-    /// again.
-    pub(crate) fn put_back(&mut self, id: RequestId, mut bytes: Vec<u8>) {
-        if let Some(handling) = self.handling(id) {
-            let collected = &mut handling.extras().collected;
-            bytes.append(collected);
-            *collected = bytes;
-        }
-    }
-
     /// Whether a read of the whole body has taken a part of it, and has not returned it.
     pub(crate) fn holds_part(&mut self, id: RequestId) -> bool {
         self.handling(id).and_then(|handling| handling.extras_ref()).is_some_and(|extras| !extras.collected.is_empty())

@@ -126,11 +126,12 @@ fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let id = number(call, 2)?;
     let server = call.field(2, SERVER)?;
     let (parser, handle) = call.object_pair::<Parser, ServerObject>(1, server)?;
-    handle.machine.server.borrow_mut().record_effect(id, HandlerEffect::NeedsLua);
-    Ok(match handle.read_body(id, limit, ReadMode::Piece) {
+    let mut server = handle.machine.server.borrow_mut();
+    server.record_effect(id, HandlerEffect::NeedsLua);
+    let body = &mut handle.body;
+    Ok(match server.read_body(id, limit, ReadMode::Piece, body) {
         BodyRead::Data => {
-            parser.form.feed(&handle.body);
-            handle.body.clear();
+            parser.form.feed(body);
             Reply::Done(true)
         }
         BodyRead::Pending => Reply::More(false),

@@ -3,7 +3,7 @@
 use super::transport::AnyTransport;
 use crate::event::clock::VmClock;
 use crate::event::{self, Inbox};
-use crate::http::server::{BodyRead, Clock, ReadMode, RequestId, Server};
+use crate::http::server::{Clock, Server};
 use crate::lua::{ByteSource, Call, Fault, Work};
 use crate::tls::TlsServer;
 use std::cell::{Cell, RefCell};
@@ -38,23 +38,8 @@ pub(super) struct Machine {
 /// The Lua object of the server.
 pub(crate) struct ServerObject {
     pub(super) machine: Rc<Machine>,
-    /// The bytes of a body that are being returned to Lua, and their request. If bytes are left, Lua had no memory for
-    /// them.
+    /// The bytes of a body that are being returned to Lua.
     pub(super) body: Vec<u8>,
-    pub(super) body_of: Option<RequestId>,
-}
-
-impl ServerObject {
-    /// Reads the body of a request into `body`. Bytes that are left from an earlier call go back to their request.
-    pub(super) fn read_body(&mut self, id: RequestId, limit: u64, mode: ReadMode) -> BodyRead {
-        let mut server = self.machine.server.borrow_mut();
-        if let Some(owner) = self.body_of.replace(id)
-            && !self.body.is_empty()
-        {
-            server.put_back(owner, std::mem::take(&mut self.body));
-        }
-        server.read_body(id, limit, mode, &mut self.body)
-    }
 }
 
 impl ByteSource for ServerObject {

@@ -28,10 +28,11 @@ results! {
 /// Reads the body of a request into the memory of the server at `index`.
 fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, mode: ReadMode) -> Result<Reply, Fault> {
     let handle = call.object_mut::<ServerObject>(index)?;
-    let read = handle.read_body(id, limit, mode);
+    let mut server = handle.machine.server.borrow_mut();
+    let read = server.read_body(id, limit, mode, &mut handle.body);
     // Lua code has to complete the request after a wait or a refusal.
     if mode == ReadMode::Piece || !matches!(read, BodyRead::Data) {
-        handle.machine.server.borrow_mut().record_effect(id, HandlerEffect::NeedsLua);
+        server.record_effect(id, HandlerEffect::NeedsLua);
     }
     Ok(match read {
         BodyRead::Data => Reply::Data(BytesOf::at(index)),

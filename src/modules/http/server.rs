@@ -131,7 +131,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
         tls: RefCell::default(),
         body_limit,
     };
-    Ok(New::of(ServerObject { machine: Rc::new(machine), body: Vec::new(), body_of: None }))
+    Ok(New::of(ServerObject { machine: Rc::new(machine), body: Vec::new() }))
 });
 
 /// `S:listen(socket)`: accepts connections from this socket, which must be registered with the loop.
