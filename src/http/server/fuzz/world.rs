@@ -172,6 +172,9 @@ impl World {
     }
 
     pub(super) fn advance(&mut self, span: u64) {
+        // The loop has done its work before it waits.
+        self.work();
+        self.server.flush();
         for client in &mut self.clients {
             client.is_cut |= client.wire.is_blocked();
         }
