@@ -123,7 +123,12 @@ t.test("stream returns a body that body has read", function()
     local is_refused = body ~= "" and not pcall(function() for _ in req:stream(short) do end end)
     return { body, pieces, is_refused }
   end)
+  app:post("/refused", function(req)
+    req:body()
+    for _ in req:stream(3) do end
+  end)
   http.with(app, function(open)
+    t.eq(open():request("POST", "/refused", nil, "text").status, 413)
     t.eq(open():request("POST", "/", nil, "text").body, '["text",["text"],true]')
     t.eq(open():request("POST", "/", nil, "").body, '["",{},false]')
   end)

@@ -434,27 +434,71 @@ t.test("a form whose announced length exceeds the limit may be read with a large
     return status .. req:form().a
   end, form(part("a", "1")))
   t.eq(r.body, "4131")
+  r = post(function(req)
+    req:form(10)
+    assert(req:form())
+  end, form(part("a", "1")))
+  t.eq(r.status, 204)
 end)
 
-t.test("only one call reads a form, and a call that was killed has lost a part of it", function()
+-- Sends the beginning of a form to an app with the route `handler`. Returns the response.
+local function post_slowly(handler, bytes)
+  local app, response = web.new(), nil
+  app:post("/", handler)
+  http.with(app, function(open)
+    local c, body = open(), form(part("a", "1"), part("f", "0123456789", "f"))
+    c:send(("POST / HTTP/1.1\r\nHost: a\r\n%s\r\nContent-Length: %d\r\n\r\n"):format(KIND, #body), body:sub(1, bytes))
+    response = c:response()
+  end)
+  return response
+end
+
+t.test("only one call reads a form", function()
+  local another <const> = "web_form_test.lua:%d+: req:form: another call is reading the form"
   post(function(req)
-    req:form { on_file = function()
-      t.raises("web_form_test.lua:%d+: req:form: another call is reading the form", function() req:form() end)
-    end }
+    req:form { on_file = function() t.raises(another, function() req:form() end) end }
     return "x"
   end, form(part("f", "1", "a")))
+  -- The first call waits for the first piece.
+  local r = post_slowly(function(req)
+    local first = thread.spawn(req.form, req)
+    loop.sleep(0)
+    t.raises(another, function() req:form() end)
+    thread.kill(first)
+    return "x"
+  end, 0)
+  t.eq(r.body, "x")
+end)
 
-  local app, results = web.new(), nil
-  app:post("/", function(req)
+t.test("a form is refused after a call that was killed has lost a part of it", function()
+  local results
+  local r = post_slowly(function(req)
     results = { table.pack(thread.timeout(0.02, req.form, req)), table.pack(req:form()) }
+    return req:form()
+  end, 80)
+  t.eq(results, { { nil, "timeout", n = 2 }, { nil, "only a part of the form was read", 400, n = 3 } })
+  t.eq({ r.status, r.body }, { 400, "only a part of the form was read\n" })
+end)
+
+t.test("a file may be read again after a call that was killed", function()
+  local data = ("0123456789"):rep(5000)
+  local app, got = web.new(), nil
+  app:post("/", function(req)
+    local _, files = req:form { on_file = function(p)
+      thread.timeout(0.02, p.read, p)
+      if p.filename == "read" then got = p:read() end
+    end }
+    t.eq({ files[2]:read(), files[1]:read() }, { "", "" })
     return "x"
   end)
   http.with(app, function(open)
-    local c, body = open(), form(part("a", "1"), part("b", "2"))
-    c:send(("POST / HTTP/1.1\r\nHost: a\r\n%s\r\nContent-Length: %d\r\n\r\n"):format(KIND, #body), body:sub(1, 80))
+    local c, body = open(), form(part("f", data, "read"), part("f", data, "skipped"))
+    c:send(("POST / HTTP/1.1\r\nHost: a\r\n%s\r\nContent-Length: %d\r\n\r\n"):format(KIND, #body), body:sub(1, 20000))
+    loop.sleep(0.04)
+    c:send(body:sub(20001))
     t.eq(c:response().body, "x")
   end)
-  t.eq(results, { { nil, "timeout", n = 2 }, { nil, "only a part of the form was read", 400, n = 3 } })
+  t.ok(got == data)
 end)
 
 -- Regression: the second call returned what the first one had not received.
@@ -478,7 +522,7 @@ t.test("a file is not stored if the call of keep was killed", function()
   app:post("/", function(req)
     local _, files = req:form { on_file = function(p)
       thread.timeout(0.02, p.keep, p)
-      t.raises("part:stream: the part is being stored, or could not be stored", p.read, p)
+      t.raises("part:read: the part is being stored, or could not be stored", p.read, p)
       t.raises("part:keep: the part has already been read", p.keep, p)
       size = p.size
     end }

@@ -102,8 +102,8 @@ function Exchange:wait(what)
   local waiting = self.waiting or {}
   self.waiting = waiting
   waiting[what] = waiting[what] or {}
-  table.insert(waiting[what], token)
   local wait <close> = setmetatable({ exchange = self, event = what, token = token }, Waiting)
+  table.insert(waiting[what], token)
   local result = self.driver:wait(token)
   wait.exchange = false
   return result

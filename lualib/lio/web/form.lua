@@ -129,7 +129,8 @@ local function read_file(self, name, filename, headers)
   files[#files + 1] = part
   add(files, self.file_lists, name, part)
   if self.on_file then self.on_file(part) else part:keep() end
-  part.complete = true
+  -- The rest of the part is skipped.
+  part.complete, part.taken = true, false
 end
 
 local function read_parts(self)
@@ -166,10 +167,14 @@ local Reading = { __close = function(reading) reading.form.is_being_read = false
 
 local function multipart(exchange, chosen, kind, body)
   local former = exchange.form
+  if former and former.is_of_connection and former.is_being_read then
+    misuse.raise "req:form: another call is reading the form"
+  end
   if former and former.has_begun then
     -- The parts that it has read cannot be read again.
-    if former.is_being_read then misuse.raise "req:form: another call is reading the form" end
-    return nil, former.failure.reason, former.failure.status
+    local failure = former.failure
+    exchange.refusal = exchange.refusal or { status = failure.status, reason = failure.reason, raised = failure }
+    return nil, failure.reason, failure.status
   end
   local parser, status, reason = http.multipart(kind, chosen.parts, chosen.part_headers)
   if not parser then
@@ -192,7 +197,11 @@ local function multipart(exchange, chosen, kind, body)
     is_being_read = true,
     failure = { reason = "only a part of the form was read", status = 400 }, -- the result of later calls
   }, Form)
-  if former then former:close() end
+  if former then
+    former:close()
+    -- The former call was refused before it had read anything.
+    if exchange.refusal and rawequal(exchange.refusal.raised, former.failure) then exchange.refusal = false end
+  end
   exchange.form, exchange.needs_cleanup = self, true
   local _ <close> = setmetatable({ form = self }, Reading)
   local ok, values, files = xpcall(read_parts, handler_error.catch, self)

@@ -64,7 +64,7 @@ function M.new(form, name, filename, headers)
     form = form,
     file = false,
     spool = false, -- the temporary file while the part is being stored
-    taken = false, -- the pieces that were received by a call of `read` that was refused
+    taken = false, -- the pieces that a call of `read` has received, and not returned
     complete = false, -- the whole part was received
     streamed = false, -- the handler reads the part in pieces
   }, Part)
@@ -124,23 +124,36 @@ function Part:stream()
   end
 end
 
+-- Returns the content of a part that is being received. The received pieces stay in `taken` if the limit is exceeded, or
+-- the task is killed.
+local function receive_whole(part, limit)
+  if part.spool then misuse.raise "part:read: the part is being stored, or could not be stored" end
+  local pieces, length = part.taken or {}, 0
+  part.taken, part.streamed = pieces, true
+  for _, piece in ipairs(pieces) do length = length + #piece end
+  while length <= limit do
+    check_open(part, "read")
+    local piece = next_piece(part)
+    if not piece then
+      part.taken = false
+      return table.concat(pieces)
+    end
+    pieces[#pieces + 1] = piece
+    length = length + #piece
+  end
+  return nil, "the file is larger than allowed", 413
+end
+
 -- `part:read([limit])` returns the content; or nil, reason, status if it is longer than `limit` bytes. Then a call with
 -- a larger limit may follow.
 function Part:read(limit)
   check_open(self, "read")
   if limit ~= nil then misuse.check("read", 1, limit, "number") end
   limit = limit or math.huge
-  local pieces, length = {}, 0
   if self.complete and self.size > limit then return nil, "the file is larger than allowed", 413 end
-  for piece in self:stream() do
-    length = length + #piece
-    pieces[#pieces + 1] = piece
-    if length > limit then
-      local left = self.taken or {}
-      if not self.file then self.taken = table.move(left, 1, #left, #pieces + 1, pieces) end
-      return nil, "the file is larger than allowed", 413
-    end
-  end
+  if not self.file then return receive_whole(self, limit) end
+  local pieces = {}
+  for piece in self:stream() do pieces[#pieces + 1] = piece end
   return table.concat(pieces)
 end
 

@@ -120,7 +120,10 @@ function Request:stream(limit)
   local known = whole_body(self)
   if known then
     return function()
-      if #known > limit then misuse.raise "request body: the body is larger than allowed" end
+      if #known > limit then
+        exchange.refusal = { status = 413, reason = "the body is larger than allowed", is_of_read = true }
+        misuse.raise "request body: the body is larger than allowed"
+      end
       local piece = known
       known = ""
       return piece ~= "" and piece or nil
