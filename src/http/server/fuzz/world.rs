@@ -172,9 +172,8 @@ impl World {
     }
 
     pub(super) fn advance(&mut self, span: u64) {
-        // The loop has done its work before it waits.
-        self.work();
-        self.server.flush();
+        // The loop has handled all events before it waits.
+        self.settle();
         for client in &mut self.clients {
             client.is_cut |= client.wire.is_blocked();
         }
