@@ -124,8 +124,8 @@ function Part:stream()
   end
 end
 
--- Returns the content of a part that is being received. The received pieces stay in `taken` if the limit is exceeded, or
--- the task is killed.
+-- Returns the content of a part that is being received. The received pieces stay in `taken` if the limit is exceeded,
+-- or if the task is killed.
 local function receive_whole(part, limit)
   if part.spool then misuse.raise "part:read: the part is being stored, or could not be stored" end
   local pieces, length = part.taken or {}, 0
