@@ -176,6 +176,24 @@ fn an_event_without_a_byte_does_not_end_a_stall() {
 }
 
 #[test]
+fn only_the_time_in_which_a_task_waits_counts_for_a_body() {
+    let mut pair = Pair::new();
+    begin_fast(&mut pair);
+    let id = pair.waiting[0];
+    pair.advance(6 * SECOND);
+    pair.server.end_wait(id, Interest::Read, pair.clock);
+    pair.advance(60 * SECOND);
+    assert!(pair.server.wait(id, Interest::Read, pair.clock));
+    pair.advance(3 * SECOND);
+    // Another task begins to wait, which does not change the time of the first one.
+    assert!(pair.server.wait(id, Interest::Read, pair.clock));
+    pair.advance(SECOND - 1);
+    assert_eq!(pair.log[1..], [""; 0]);
+    pair.advance(1);
+    assert_eq!(pair.log[1..], ["ReadTimeOut"]);
+}
+
+#[test]
 fn a_part_of_an_encrypted_record_ends_a_stall() {
     let mut pair = Pair::new();
     let (number, _) = begin_fast(&mut pair);

@@ -297,6 +297,22 @@ fn ranges_of_files_are_sent_after_their_heads() {
 }
 
 #[test]
+fn the_server_sends_what_a_task_has_queued_that_no_longer_waits() {
+    let mut pair = Pair::new();
+    let (number, id) = waits(&mut pair, &get("/wait"));
+    pair.take(number, 0);
+    pair.server.begin_body(id, 200, MediaType::None, pair.clock);
+    pair.server.queue_chunk(id, b"queued");
+    assert_eq!(pair.server.send(id, b"", &mut 0), Some(Sent::Blocked));
+    assert!(pair.server.wait(id, Interest::Write, pair.clock));
+    pair.server.end_wait(id, Interest::Write, pair.clock);
+    pair.wires[number].1.take_all();
+    pair.events(number);
+    assert!(pair.got(number).ends_with("6\r\nqueued\r\n"));
+    assert_eq!(pair.log, ["GET /wait"], "no task is resumed");
+}
+
+#[test]
 fn a_request_is_handled_after_the_file_of_the_last_response_is_sent() {
     let mut pair = Pair::new();
     let file = Rc::new(pattern(1000));
