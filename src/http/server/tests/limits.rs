@@ -185,7 +185,7 @@ fn only_the_time_in_which_a_task_waits_counts_for_a_body() {
     pair.advance(60 * SECOND);
     assert!(pair.server.wait(id, Interest::Read, pair.clock));
     pair.advance(3 * SECOND);
-    // Another task begins to wait, which does not change the time of the first one.
+    // Another task also waits, which does not change the time of the first one.
     assert!(pair.server.wait(id, Interest::Read, pair.clock));
     pair.advance(SECOND - 1);
     assert_eq!(pair.log[1..], [""; 0]);
