@@ -323,7 +323,7 @@ end)
 
 -- Regression: the queued bytes stayed in the server until the handler wrote again.
 t.test("the bytes of a writer that was killed are sent", function()
-  local app, go, begun = web.new(), {}, 0
+  local app, go, begun, is_killed = web.new(), {}, 0, false
   app:get("/", function(_, res)
     thread.timeout(0.05, function()
       while true do
@@ -331,12 +331,13 @@ t.test("the bytes of a writer that was killed are sent", function()
         res:write(("x"):rep(MIB))
       end
     end)
+    is_killed = true
     loop.wait(go)
   end)
   http.with(app, function(open)
     local c = open()
     c:send "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
-    loop.sleep(0.1)
+    while not is_killed do loop.sleep(0.001) end
     local got = 0
     while got < begun * MIB do got = got + #assert(c.c:recv(nil, 10)) end
     loop.wakeup(go)
