@@ -229,7 +229,7 @@ t.test("every method of requests and responses, in handlers of requests", functi
   t.eq(problems, {})
 end, { leaks = true })
 
--- Regression: if memory ran out while the error was reported, the variables were not closed.
+-- Memory may run out while the error is reported.
 t.test("the variables of a task that fails are closed", function()
   local task = require "lio.task"
   local on_error = task.on_error

@@ -88,6 +88,12 @@ function Part:keep()
   return self
 end
 
+-- Begins to read a part that is being received in pieces.
+local function begin_reading(part, call)
+  if part.spool then misuse.raise(("part:%s: the part is being stored, or could not be stored"):format(call)) end
+  part.streamed = true
+end
+
 -- Returns the next piece of a part that is being received; nil at the end of the part.
 local function next_piece(part)
   if part.complete then return nil end
@@ -105,8 +111,7 @@ end
 function Part:stream()
   check_open(self, "stream")
   if not self.file then
-    if self.spool then misuse.raise "part:stream: the part is being stored, or could not be stored" end
-    self.streamed = true
+    begin_reading(self, "stream")
     return function()
       check_open(self, "stream")
       local taken = self.taken
@@ -127,9 +132,9 @@ end
 -- Returns the content of a part that is being received. The received pieces stay in `taken` if the limit is exceeded,
 -- or if the task is killed.
 local function receive_whole(part, limit)
-  if part.spool then misuse.raise "part:read: the part is being stored, or could not be stored" end
+  begin_reading(part, "read")
   local pieces, length = part.taken or {}, 0
-  part.taken, part.streamed = pieces, true
+  part.taken = pieces
   for _, piece in ipairs(pieces) do length = length + #piece end
   while length <= limit do
     check_open(part, "read")

@@ -84,6 +84,8 @@ impl IncomingBody {
             Rest::Done => return Ok(BodyEvent::End { consume: 0, trailers: 0..0 }),
             Rest::Broken(reject) => return Err(**reject),
             Rest::Chunked(_) => return self.next_of_chunks(bytes, limit),
+            // The length is unknown until the bytes arrive.
+            Rest::UntilClose if self.received + bytes.len() as u64 > limit => return Err(TOO_LARGE),
             Rest::UntilClose => bytes.len(),
             Rest::Length(left) => {
                 let run = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
@@ -97,11 +99,7 @@ impl IncomingBody {
         if run == 0 {
             return Ok(BodyEvent::More { consume: 0 });
         }
-        let received = self.received + run as u64;
-        if received > limit {
-            return Err(TOO_LARGE);
-        }
-        self.received = received;
+        self.received += run as u64;
         Ok(BodyEvent::Data { data: 0..run, consume: run })
     }
 

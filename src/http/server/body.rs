@@ -71,9 +71,9 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Whether a read of the whole body has taken a part of it, and has not returned it.
+    /// Whether a part of the body would be lost if the connection was detached; see `Handling::holds_part`.
     pub(crate) fn holds_part(&mut self, id: RequestId) -> bool {
-        self.handling(id).and_then(|handling| handling.extras_ref()).is_some_and(|extras| !extras.collected.is_empty())
+        self.handling(id).is_some_and(|handling| handling.holds_part())
     }
 
     /// Returns the trailer section of a request's chunked body after it was read; empty if there is none.
@@ -109,7 +109,7 @@ impl<T: Transport> Server<T> {
         let State::Handling(handling) = &mut connection.state else {
             return Ok(Some(BodyRead::Late));
         };
-        if mode == ReadMode::Piece && handling.extras_ref().is_some_and(|extras| !extras.collected.is_empty()) {
+        if mode == ReadMode::Piece && handling.holds_part() {
             // An earlier call for the whole body has ended before the body was complete.
             *out = std::mem::take(&mut handling.extras().collected);
             return Ok(Some(BodyRead::Data));
@@ -125,8 +125,7 @@ impl<T: Transport> Server<T> {
             }
             let consume = match handling.body.next(bytes, limit)? {
                 BodyEvent::Data { data, consume } => {
-                    let has_none = handling.extras_ref().is_none_or(|extras| extras.collected.is_empty());
-                    let is_whole = handling.body.is_done() && has_none;
+                    let is_whole = handling.body.is_done() && !handling.holds_part();
                     let is_part = mode == ReadMode::Whole && !is_whole;
                     let to = if is_part { &mut handling.extras().collected } else { &mut *out };
                     to.extend_from_slice(&bytes[data]);

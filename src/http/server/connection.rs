@@ -279,6 +279,11 @@ impl Handling {
         self.extras.as_deref()
     }
 
+    /// Whether a read of the whole body has taken a part of it, and has not returned it.
+    pub(super) fn holds_part(&self) -> bool {
+        self.extras_ref().is_some_and(|extras| !extras.collected.is_empty())
+    }
+
     /// Records that bytes of the body have arrived.
     pub(super) fn record_progress(&mut self) {
         if let Some(extras) = &mut self.extras {
