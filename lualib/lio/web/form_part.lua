@@ -88,7 +88,7 @@ function Part:keep()
   return self
 end
 
--- Begins to read a part that is being received in pieces.
+-- Marks a part that is being received as read in pieces. Raises if it is being stored.
 local function begin_reading(part, call)
   if part.spool then misuse.raise(("part:%s: the part is being stored, or could not be stored"):format(call)) end
   part.streamed = true
