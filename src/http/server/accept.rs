@@ -51,10 +51,8 @@ impl<T: Transport> Server<T> {
     pub(crate) fn close_some_idle(&mut self, clock: Clock) -> usize {
         let idle_by = clock.now.saturating_sub(SHED_AFTER);
         let is_spare = |connection: &Connection<T>| {
-            let since = connection.deadline.at.checked_sub(self.settings.keep_alive_time);
-            matches!(connection.state, State::Idle)
-                && connection.requests > 0
-                && since.is_some_and(|since| since < idle_by)
+            let State::Idle { since } = connection.state else { return false };
+            connection.requests > 0 && since.is_some_and(|since| since < idle_by)
         };
         let found = self.connections.iter().filter(|(_, one)| is_spare(one));
         let slots: Vec<usize> = found.map(|(slot, _)| slot).take(MAX_SHED).collect();

@@ -88,7 +88,8 @@ impl<T: Transport> Server<T> {
     pub(super) fn close_gently(&mut self, slot: usize, clock: Clock) {
         let connection = &mut self.connections[slot];
         let is_empty = self.read_buffer.bytes(slot, &connection.input).is_empty();
-        let is_finished = connection.client == Client::Finished && matches!(connection.state, State::Idle) && is_empty;
+        let is_finished =
+            connection.client == Client::Finished && matches!(connection.state, State::Idle { .. }) && is_empty;
         if connection.peer != Peer::Open
             || is_finished
             || connection.transport.end_sending().is_err()
@@ -142,7 +143,9 @@ impl<T: Transport> Server<T> {
     /// Closes idle connections, and other connections as soon as they would become idle.
     pub(crate) fn drain(&mut self) {
         self.phase = Phase::Draining;
-        self.close_where(|state| matches!(state, State::Idle | State::ProxyHeader { .. } | State::Handshake { .. }));
+        self.close_where(|state| {
+            matches!(state, State::Idle { .. } | State::ProxyHeader { .. } | State::Handshake { .. })
+        });
     }
 
     /// Closes all connections. Tasks that wait on them are resumed.
@@ -167,7 +170,7 @@ impl<T: Transport> Server<T> {
     #[cold]
     fn discard_input(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        connection.state = State::Idle;
+        connection.state = State::Idle { since: None };
         connection.client = Client::Finished;
         self.read_buffer.consume(slot, &mut connection.input, usize::MAX);
     }

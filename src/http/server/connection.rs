@@ -57,8 +57,8 @@ pub(super) enum State {
     ProxyHeader { since: Option<Time> },
     /// Before the first request, the handshake of TLS takes place. `since`: when the connection started to wait.
     Handshake { since: Option<Time> },
-    /// Between requests; no byte of the next request has arrived.
-    Idle,
+    /// Between requests; no byte of the next request has arrived. `since`: when the connection started to wait.
+    Idle { since: Option<Time> },
     /// A part of a head has arrived; `since`: the time of its first byte.
     Head { progress: Progress, since: Time },
     /// A request is being handled.
@@ -193,7 +193,7 @@ impl<T: Transport> Connection<T> {
             output: None,
             sent: 0,
             body_from: None,
-            state: State::Idle,
+            state: State::Idle { since: None },
             deadline: Deadline { at: Time::MAX, timer_at: Time::MAX, timer: None },
             proxied: None,
             peer: Peer::Open,

@@ -31,7 +31,7 @@ impl<T: Transport> Server<T> {
         let connection = &mut self.connections[slot];
         connection.requests_in_turn = 0;
         let deadline = match &mut connection.state {
-            State::Idle => clock.now.saturating_add(settings.keep_alive_time),
+            State::Idle { since } => since.get_or_insert(clock.now).saturating_add(settings.keep_alive_time),
             State::ProxyHeader { since } => since.get_or_insert(clock.now).saturating_add(settings.header_time),
             State::Handshake { since } => since.get_or_insert(clock.now).saturating_add(settings.handshake_time),
             State::Head { since, .. } => since.saturating_add(settings.header_time),
@@ -39,7 +39,8 @@ impl<T: Transport> Server<T> {
             State::Blocked { .. } => clock.now.saturating_add(settings.write_time),
             State::Handling(_) | State::Lingering => return,
         };
-        let is_unused = matches!(connection.state, State::Idle | State::ProxyHeader { .. } | State::Handshake { .. });
+        let is_unused =
+            matches!(connection.state, State::Idle { .. } | State::ProxyHeader { .. } | State::Handshake { .. });
         let falls_idle = self.phase == Phase::Draining && is_unused;
         // Without a registration, the connection would wait forever.
         if falls_idle || !connection.transport.is_registered() {

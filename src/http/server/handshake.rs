@@ -18,7 +18,7 @@ impl<T: Transport> Server<T> {
         self.read_buffer.consume(slot, &mut connection.input, received.len());
         let event = match connection.transport.handshake(&received) {
             Ok(Handshake::Done) => {
-                connection.state = State::Idle;
+                connection.state = State::Idle { since: None };
                 return true;
             }
             Ok(Handshake::Read) => Interest::Read,

@@ -67,7 +67,7 @@ impl<T: Transport> Server<T> {
 
     fn begin_requests(&mut self, slot: usize) -> bool {
         let connection = &mut self.connections[slot];
-        connection.state = State::Idle;
+        connection.state = State::Idle { since: None };
         if connection.transport.needs_handshake() {
             self.begin_handshake(slot);
         }

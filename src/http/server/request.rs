@@ -58,7 +58,7 @@ impl<T: Transport> Server<T> {
             Err(reject) => {
                 // The client may still be sending, even if it announced that the previous request was its last.
                 connection.client = Client::MaySend;
-                connection.state = State::Idle;
+                connection.state = State::Idle { since: None };
                 Parsed::Refused(reject)
             }
         }
@@ -131,7 +131,7 @@ impl<T: Transport> Server<T> {
                 Ok(BodyEvent::Data { consume, .. } | BodyEvent::More { consume }) => consume,
                 Ok(BodyEvent::End { consume, .. }) => {
                     self.read_buffer.consume(slot, &mut connection.input, consume);
-                    connection.state = State::Idle;
+                    connection.state = State::Idle { since: None };
                     return None;
                 }
                 Err(_) => return Some(Parsed::End),

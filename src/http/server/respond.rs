@@ -49,7 +49,7 @@ impl<T: Transport> Server<T> {
     pub(super) fn refuse(&mut self, slot: usize, reject: Reject, clock: Clock) {
         let connection = &mut self.connections[slot];
         connection.next = NextRequest::None;
-        let state = std::mem::replace(&mut connection.state, State::Idle);
+        let state = std::mem::replace(&mut connection.state, State::Idle { since: None });
         let (version, is_head) = match state {
             State::Handling(handling) => {
                 connection.state = State::after(handling.body);

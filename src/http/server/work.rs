@@ -138,7 +138,7 @@ impl<T: Transport> Server<T> {
         loop {
             let connection = &mut self.connections[slot];
             match &mut connection.state {
-                State::Idle | State::Head { .. } | State::Discarding { .. } => {}
+                State::Idle { .. } | State::Head { .. } | State::Discarding { .. } => {}
                 State::Handling(_) => return None,
                 State::ProxyHeader { .. } => match self.read_proxy_header(slot, clock) {
                     true => continue,
@@ -307,6 +307,6 @@ impl<T: Transport> Server<T> {
 impl State {
     /// Returns the state of a connection after a response; `body` is the unread rest of the request's body.
     pub(super) fn after(body: IncomingBody) -> State {
-        if body.is_done() { State::Idle } else { State::Discarding { body, since: None } }
+        if body.is_done() { State::Idle { since: None } } else { State::Discarding { body, since: None } }
     }
 }

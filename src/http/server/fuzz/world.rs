@@ -317,7 +317,7 @@ impl World {
                     assert!(!waits[0] || !wire.has_plaintext(), "no wait for bytes that were taken from the system");
                     continue;
                 }
-                State::Idle => {
+                State::Idle { .. } => {
                     assert!(bytes.is_empty(), "the bytes of an idle connection are parsed");
                     assert!(!self.is_draining, "no connection becomes idle");
                     true

@@ -339,6 +339,25 @@ fn idle_connections_are_closed_to_make_room() {
     assert_eq!(pair.server.close_some_idle(pair.clock), 16, "a limited number at a time");
 }
 
+// Regression: such an event started the keep-alive time again. A TLS client causes one with a record without data.
+#[test]
+fn events_without_bytes_do_not_extend_the_keep_alive_time() {
+    let mut pair = Pair::with(Settings { keep_alive_time: 10 * SECOND, ..Settings::default() });
+    let number = pair.connect();
+    pair.advance(9 * SECOND);
+    pair.send(number, &get("/"));
+    for _ in 0..3 {
+        pair.advance(3 * SECOND);
+        assert!(!pair.is_closed(number), "the time starts again after a response");
+        pair.server.ready(pair.wires[number].0, Readiness { read: true, ..Readiness::default() }, pair.clock);
+        pair.run();
+    }
+    pair.advance(SECOND - 1);
+    assert!(!pair.is_closed(number));
+    pair.advance(1);
+    assert!(pair.is_closed(number));
+}
+
 #[test]
 fn a_connection_without_events_is_closed() {
     let mut pair = Pair::new();
