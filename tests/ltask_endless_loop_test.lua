@@ -81,6 +81,7 @@ kit.test("a service that the end of the system interrupts is logged once", {
     t.eq(select(2, err:gsub(text, "")), 1, err)
     t.ok(not err:find "the system has ended" and not err:find "repeated", err)
   end,
+  signals = true,
 })
 
 t.test("the boot table's grace limits how long the end of the system takes", function()

@@ -79,7 +79,7 @@ impl Model {
         let (block, size, stamp) = self.blocks[index];
         // SAFETY: `blocks` has the true size of each block.
         let bytes = unsafe { std::slice::from_raw_parts(block, size) };
-        assert!(bytes.iter().all(|byte| *byte == stamp), "the contents of a block of {size} bytes have changed");
+        assert!(bytes == vec![stamp; size], "the contents of a block of {size} bytes have changed");
     }
 
     fn check_all(&self) {
@@ -168,10 +168,15 @@ fn blocks_of_every_size_shrink_when_the_system_has_no_memory() {
     }
 }
 
+/// Returns `usual`, or a few rounds if Miri interprets the test.
+fn rounds(usual: usize) -> usize {
+    if cfg!(miri) { 3 } else { usual }
+}
+
 #[test]
 fn freed_blocks_are_reused() {
     let mut model = Model::new();
-    for round in 0..1000 {
+    for round in 0..rounds(1000) {
         for size in 1..=512 {
             assert!(model.create(size), "round {round}");
         }
@@ -186,7 +191,7 @@ fn freed_blocks_are_reused() {
 #[test]
 fn trimming_frees_the_chunks_without_a_block_in_use() {
     let mut model = Model::new();
-    for _ in 0..100 {
+    for _ in 0..rounds(100) {
         for size in 1..=512 {
             assert!(model.create(size));
         }
@@ -194,7 +199,7 @@ fn trimming_frees_the_chunks_without_a_block_in_use() {
     model.memory.trim();
     model.check_all();
     let (held, idle) = model.memory.arena.idle();
-    assert!(held > 13_000_000 && idle < 100_000, "{held} bytes are held, {idle} of them are idle");
+    assert!(held > 131_000 * rounds(100) && idle < 100_000, "{held} bytes are held, {idle} of them are idle");
     while model.blocks.len() > 1 {
         model.free(1);
     }
