@@ -195,6 +195,9 @@ t.test("limits are checked when the app is created", function()
   t.raises("'body_rate' must be a number of at least 0, got nan", web.new, { body_rate = 0 / 0 })
   t.raises("'fields' must be an integer from 1 to 256, got 257", web.new, { fields = 257 })
   t.raises("'headers' must be an integer from 1 to 1073741824, got 0", web.new, { headers = 0 })
+  -- Regression: a server with 0 connections accepted none, and did not say why.
+  t.raises("'connections' must be a number of at least 1, got 0", web.new, { connections = 0 })
+  t.raises("'requests' must be a number of at least 1, got 0", web.new, { requests = 0 })
 end)
 
 t.test("limits may be infinite", function()

@@ -290,6 +290,43 @@ t.test("the limits of the system are the defaults of a service's loop, which may
   ]]):format(dir .. "/work.lua")), "7.0\t0.1\nended by itself\n")
 end)
 
+-- Starts services in `lio`, with the file `work.lua` of this content as the first one. Returns the text of its log
+-- entries.
+local function output_of_service(work, config)
+  local dir = t.tmp()
+  t.write(dir .. "/work.lua", work)
+  local text = output(("require('ltask').start { service_path = %q, bootstrap = { 'work' }, %s }"):format(
+    dir .. "/?.lua", config or ""))
+  return (text:gsub("[^\n]-%(%d+ work%) ", ""):gsub(dir:gsub("%p", "%%%0") .. "/", ""))
+end
+
+-- Regression: the limits of the system replaced these when the service took its loop, and wrong values were not noticed.
+t.test("the limits that a service sets before loop.run apply to its tasks", function()
+  t.eq(output_of_service [[
+    local loop = require "lio.loop"
+    loop.watchdog = "2"
+    print(pcall(loop.run, print))
+    loop.watchdog, loop.max_run_time = 0, 0.05
+    local ok, message = pcall(loop.run, function()
+      print(loop.watchdog, loop.max_run_time)
+      while true do end
+    end)
+    print(ok, message:match "max_run_time: [^\n]*")
+    require "ltask".syscall(1, "quit_ltask")
+    return {}
+  ]], 'false\twork.lua:3: loop.watchdog: must be a non-negative number of seconds, got "2"\n0\t0.05\n'
+    .. "false\tmax_run_time: the task has run for more than 0.05 s without waiting\n")
+end)
+
+-- Regression: `ltask.start` refused them, and so did `app:run` with workers, after it had printed the address.
+t.test("the limits of a system may be infinite", function()
+  t.eq(output_of_service([[
+    print "started"
+    require "ltask".syscall(1, "quit_ltask")
+    return {}
+  ]], "watchdog = math.huge, max_run_time = 1e9"), "started\n")
+end)
+
 -- Regression: `run` returned as after success.
 t.test("loop.run raises if its function catches the error of max_run_time and is ended", function()
   t.eq(output [[
@@ -350,14 +387,15 @@ test("app:run that raises because of max_run_time leaves no server behind", func
   t.ok(not server or server.ended)
 end)
 
-test("invalid limits raise", function()
-  for _, name in ipairs { "watchdog", "max_run_time" } do
+-- Regression: a wrong `grace` was noticed when the loop stopped, and requests were lost.
+t.test("invalid limits, and an invalid grace, raise in loop.run", function()
+  for _, name in ipairs { "watchdog", "max_run_time", "grace" } do
     local before = loop[name]
     loop[name] = -1
-    local ok, message = pcall(loop._limit_run_time)
+    local ok, message = pcall(loop.run, error)
     loop[name] = before
     t.eq(ok, false)
-    t.ok(message:find(("loop.%s: must be a non-negative number of seconds, not -1"):format(name), 1, true), message)
+    t.ok(message:find(("loop.%s: must be a non-negative number of seconds, got -1"):format(name), 1, true), message)
   end
 end)
 

@@ -26,8 +26,8 @@ M.grace = 10
 -- Limits of the time that a task may run without waiting, in seconds of CPU time; 0: no limit. After `watchdog`, the
 -- task and its traceback are reported on standard error; `max_run_time` raises an error in the task. `run` reads both
 -- fields. In a service, the fields of the boot table with these names are the defaults, and the report is a log entry.
-M.watchdog = 5
-M.max_run_time = 0
+M.watchdog, M.max_run_time = run_time.system_limits()
+if not M.watchdog then M.watchdog, M.max_run_time = 5, 0 end
 
 local selector = assert(lio.create())
 local finished = false
@@ -263,17 +263,18 @@ end
 
 local seconds <const> = options.seconds_from_0
 
-local function limit_of(name)
+-- Returns a field of this module that is a number of seconds.
+local function seconds_of(name)
   local value = M[name]
   if not seconds.test(value) then
-    misuse.raise(("loop.%s: must be %s, not %s"):format(name, seconds.wanted, tostring(value)))
+    misuse.raise(("loop.%s: must be %s, got %s"):format(name, seconds.wanted, misuse.shown(value)))
   end
   return value
 end
 
 -- `loop._limit_run_time()`: for the library. Applies the fields `watchdog` and `max_run_time` to a running loop.
 function M._limit_run_time()
-  local watchdog, max_run_time = limit_of "watchdog", limit_of "max_run_time"
+  local watchdog, max_run_time = seconds_of "watchdog", seconds_of "max_run_time"
   if not run_time.limit(watchdog, max_run_time) and max_run_time > 0 then
     misuse.raise("loop.max_run_time: tasks of this program cannot be interrupted: this needs the executable lio, "
       .. "Linux, and a program that does not handle SIGURG; workers (app:run with workers = 2) can be interrupted in "
@@ -311,6 +312,7 @@ function M.run(f, ...)
   if owner.is_running then misuse.raise "loop.run: the loop is already running" end
   owner.take "loop.run"
   owner.check "loop.run"
+  seconds_of "grace"
   M._limit_run_time()
   owner.is_running = true
   local state = {}
@@ -344,7 +346,6 @@ end
 -- `loop.own()`: records that this service owns the loop. lio/service.lua calls `own`, and then `attach`.
 function M.own()
   owner.is_service = true
-  M.watchdog, M.max_run_time = run_time.system_limits()
   unguard()
   if rawget(net, "instance") == M.net then net.use(M.net) end
 end

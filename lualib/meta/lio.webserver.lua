@@ -27,8 +27,8 @@ local web = {}
 ---@field body_time? number seconds before a body's minimum rate applies, and longest pause of the client; default `10`
 ---@field body_rate? number minimum rate of a body in bytes per second; default `240`
 ---@field write_time? number seconds after which a send without progress fails; default `30`
----@field connections? number number of connections at which accepting pauses; default `10000`
----@field requests? number maximum number of requests on one connection; default `math.huge`
+---@field connections? number number of connections at which accepting pauses, at least 1; default `10000`
+---@field requests? number maximum number of requests on one connection, at least 1; default `math.huge`
 ---@field grace? number seconds that a graceful stop waits for handlers; default: `loop.grace`, by default `10`
 ---@field debug? boolean whether error pages show tracebacks; default `false`
 

@@ -146,7 +146,7 @@ function bootstrap.remove(pointer, size) end
 ---@field external_queue? integer maximum number of waiting external messages, 1 to 2^24; default 4096
 ---@field log_queue? integer lines queued for the logger before further lines are dropped, 1 to 2^24; default 131072
 ---@field full? "error"|"wait" whether a request to a full mailbox raises or waits; default `"error"`
----@field watchdog? number|false seconds after which a slice is reported, below 10^9; default 5; 0 or false: never
+---@field watchdog? number|false seconds after which a slice is reported; default 5; 0 or false: never
 ---@field max_run_time? number|false CPU seconds after which a task that does not wait gets an error; default 0: never
 ---@field crashlog? string|false file for the list of running services if the process receives a fatal signal
 ---@field debuglog? string|false file for `ltask.debuglog`, emptied at the start; `"="` is standard output

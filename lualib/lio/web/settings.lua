@@ -32,8 +32,8 @@ local OPTIONS <const> = {
   body_time = options.seconds_from_0,
   body_rate = options.number(0),
   write_time = options.seconds_from_0,
-  connections = options.number(0),
-  requests = options.number(0),
+  connections = options.number(1),
+  requests = options.number(1),
   grace = options.seconds_from_0,
   debug = options.boolean,
 }

@@ -60,7 +60,7 @@ impl Fields<'_, '_> {
             Kind::Nil => default,
             Kind::Boolean if !self.0.is_true(field) => Duration::ZERO,
             Kind::Number => match self.0.number(field)? {
-                seconds if (0.0..1e9).contains(&seconds) => Duration::from_secs_f64(seconds),
+                seconds if seconds >= 0.0 => Duration::from_secs_f64(seconds.min(1e9)),
                 _ => return Err(Fault::message(format_args!("config.{name}: seconds, 0 or more, expected"))),
             },
             _ => return Err(self.type_error(name, "number", field)),
