@@ -19,8 +19,22 @@ app:get("/long", function()
   repeat for _ = 1, 10000 do end until io.open(%q)
   return "ended by itself"
 end)
+local function spin() while true do end end
+local function stubborn()
+  while true do
+    pcall(function()
+      local _ <close> = setmetatable({}, { __close = function() end })
+      pcall(spin)
+    end)
+  end
+end
 app:get("/catch", function()
-  while true do pcall(function() while true do end end) end
+  -- Regression: this variable was not closed.
+  local _ <close> = setmetatable({}, { __close = function()
+    for _ = 1, 1000 do end
+    io.stderr:write "closed at last\n"
+  end })
+  stubborn()
 end)
 app:get("/once", function()
   local ok, message = pcall(function() while true do end end)
@@ -82,22 +96,22 @@ local function check_requests(child, port)
   child:expect "server%.lua:5: in "
   t.eq(c:ask(get "/").body, "fine", "the connection stays open")
   local caught_once = without_folder(c:ask(get "/once").body)
-  t.eq(caught_once, "false server.lua:16: " .. ERROR, "code that catches the error continues")
+  t.eq(caught_once, "false server.lua:30: " .. ERROR, "code that catches the error continues")
   t.eq(c:ask(get "/coroutine").status, 503)
   t.eq(c:ask(get "/closes").status, 503)
   child:expect "^closed$"
   local custom = c:ask(get "/custom")
   t.eq(custom.status, 503)
-  t.eq(without_folder(custom.body), "server.lua:34: " .. ERROR)
+  t.eq(without_folder(custom.body), "server.lua:48: " .. ERROR)
   local begun <close> = http.open(port)
   begun:send(get "/begun")
   t.eq(begun:read_head().status, 200)
-  local caught <close> = http.open(port)
-  caught:send(get "/catch")
-  t.ok(caught:ended(), "the error is raised again if the handler catches it twice")
-  -- The place is reported, because the task's own error has none.
+  t.eq(c:ask(get "/catch").status, 503, "the error is raised again if the handler catches it twice")
+  -- The place is reported, because the error may come from a later one.
   child:expect "a task has caught the error and has not waited since; the task ends now"
-  child:expect "server%.lua:13: in "
+  child:expect "server%.lua:12: in "
+  child:expect "^closed at last$"
+  child:expect("error in GET /catch: [^ ]*/server%.lua:%d+: " .. ERROR:gsub("%p", "%%%0") .. "$")
   t.eq(c:ask(get "/").body, "fine")
 end
 
@@ -290,6 +304,77 @@ t.test("the limits of the system are the defaults of a service's loop, which may
   ]]):format(dir .. "/work.lua")), "7.0\t0.1\nended by itself\n")
 end)
 
+-- Regression: after an endless loop of the handler, the connection was closed without a response.
+test("the client gets a 503 if on_error is an endless loop, too", function()
+  local script = t.write(t.tmp() .. "/server.lua", [[
+    local app = require("lio.webserver").new()
+    local function spin() while true do end end
+    app:get("/loop", spin)
+    app:get("/error", function() error "an error" end)
+    app:on_error(spin)
+    app:run("127.0.0.1:0", { watchdog = 0, max_run_time = 0.1 })
+  ]])
+  local child <close> = t.spawn(t.bin() .. " " .. t.quote(script) .. " 2>&1")
+  local c <close> = http.open(math.tointeger(tonumber(child:expect "^lio: serving http://127%.0%.0%.1:(%d+)/$")))
+  for _, path in ipairs { "/loop", "/error" } do
+    local response = c:ask(get(path))
+    t.eq({ response.status, response.body }, { 503, "Service Unavailable\n" })
+  end
+  stop(child)
+end)
+
+-- Regression: the variables of such a function were not closed, so its connection stayed open and kept its place.
+t.test("a WebSocket whose function catches the error is closed with the code 1011, and its place is free", function()
+  local script = t.write(t.tmp() .. "/server.lua", [[
+    local web, websocket, loop = require "lio.webserver", require "lio.websocket", require "lio.loop"
+    local app = web.new { connections = 3 }
+    local function spin() while true do end end
+    app:ws("/ws", function(ws)
+      ws:receive()
+      while true do pcall(spin) end
+    end)
+    app:get("/", function() return "fine" end)
+    loop.watchdog, loop.max_run_time = 0, 0.05
+    loop.run(function()
+      local server = assert(app:listen "127.0.0.1:0")
+      for _ = 1, 4 do
+        local ws <close> = assert(websocket.connect((server.url:gsub("http", "ws") .. "ws")))
+        ws:send "go"
+        print(ws:receive(), ws.code)
+      end
+      print(require("lio.http.client").get(server.url).body)
+      server:stop()
+    end)
+  ]])
+  local r = t.run("timeout -s KILL 60 " .. t.bin() .. " " .. t.quote(script))
+  t.eq(r.out, ("nil\t1011\n"):rep(4) .. "fine\n", r.err)
+end)
+
+-- Regression: such handlers kept their places in the pool of the HTTP client, which refused all further requests.
+t.test("a task that catches the error gives its connection of the HTTP client back", function()
+  t.eq(output [[
+    local web, loop, http = require "lio.webserver", require "lio.loop", require "lio.http.client"
+    local app = web.new()
+    local function spin() while true do end end
+    app:get("/", function() return "fine" end)
+    loop.watchdog, loop.max_run_time = 0, 0.05
+    loop.run(function()
+      local server = assert(app:listen "127.0.0.1:0")
+      local url = server.url
+      local client <close> = http.new { max_per_host = 1, timeout = 5 }
+      local done = {}
+      loop.fork(function()
+        local _ <close> = setmetatable({}, { __close = function() loop.wakeup(done) end })
+        local _ <close> = assert(client:get(url, { stream = true }))
+        while true do pcall(spin) end
+      end)
+      loop.wait(done)
+      print(assert(client:get(url)).body)
+      server:stop()
+    end)
+  ]], "fine\n")
+end)
+
 -- Starts services in `lio`, with the file `work.lua` of this content as the first one. Returns the text of its log
 -- entries.
 local function output_of_service(work, config)
@@ -300,7 +385,7 @@ local function output_of_service(work, config)
   return (text:gsub("[^\n]-%(%d+ work%) ", ""):gsub(dir:gsub("%p", "%%%0") .. "/", ""))
 end
 
--- Regression: the limits of the system replaced these when the service took its loop, and wrong values were not noticed.
+-- Regression: the limits of the system replaced these when the service took its loop, and wrong values were accepted.
 t.test("the limits that a service sets before loop.run apply to its tasks", function()
   t.eq(output_of_service [[
     local loop = require "lio.loop"

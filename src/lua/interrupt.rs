@@ -38,10 +38,44 @@ pub(crate) enum Interruption {
     /// The error is raised once in the interrupted coroutine, unless this is the main function's. Code that catches the
     /// error continues.
     Raise(Fault),
-    /// Like `Raise`, but whenever code catches the error, the VM is interrupted again.
+    /// Like `Raise`, but if code catches the error, the VM is interrupted again, see [`Pauses`].
     RaiseInTask(Fault),
-    /// Like `RaiseInTask`, also in the main function.
+    /// The error is raised at each instruction, also in the main function, until all functions have ended.
     RaiseEverywhere(Fault),
+}
+
+/// The number of instructions in which the variables of a function can be closed before the error is raised again.
+const PAUSE: c_int = 100_000;
+
+/// The numbers of instructions between the errors that [`Interruption::RaiseInTask`] raises.
+///
+/// After most errors there is a pause, in which `<close>` variables are closed. After a pause, the code that has caught
+/// the error also gets it in its next instructions: once in the first round, then twice, and so on, until this has
+/// ended a loop that catches errors.
+#[derive(Default)]
+pub(super) struct Pauses {
+    round: Cell<u32>,
+    /// The number of errors without a pause that are left in the round.
+    left: Cell<u32>,
+}
+
+impl Pauses {
+    /// Begins with the first round again.
+    fn restart(&self) {
+        self.round.set(0);
+        self.left.set(0);
+    }
+
+    /// Returns the number of instructions until the error is raised again.
+    fn next(&self) -> c_int {
+        if let Some(left) = self.left.get().checked_sub(1) {
+            self.left.set(left);
+            return 1;
+        }
+        self.round.set(self.round.get().saturating_add(1));
+        self.left.set(self.round.get());
+        PAUSE
+    }
 }
 
 /// The number of [`install`] calls that [`uninstall`] has not undone. Locked while a signal is sent, so that no signal
@@ -245,10 +279,10 @@ fn interrupt_running_vm() {
     unsafe {
         let context = &*context;
         if let Some(main) = context.main_coroutine() {
-            set_hook(context, &main);
+            set_hook(context, &main, 1);
         }
         if let Some(threads) = threads(context) {
-            threads.for_each_running(false, |state| set_hook(context, &State::new(state)));
+            threads.for_each_running(false, |state| set_hook(context, &State::new(state), 1));
             let now = clock_gettime(ClockId::ThreadCPUTime);
             if let Some(age) = threads.work.interrupted(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64) {
                 work::report_c_function(age);
@@ -263,9 +297,9 @@ fn threads(context: &VmContext) -> Option<&Threads> {
     unsafe { context.interrupted_threads.get().cast::<Threads>().as_ref() }
 }
 
-/// Sets the hook of interrupts in a coroutine. Records the program's hook if none is recorded. If the hook of another
+/// Sets the hook of interrupts in a coroutine, for the instruction number `count`. Records the program's hook if none is recorded. If the hook of another
 /// coroutine is recorded, the program's hook is lost, because it is more important that loops can be ended.
-fn set_hook(context: &VmContext, state: &State) {
+fn set_hook(context: &VmContext, state: &State, count: c_int) {
     let Some(&hook) = context.on_interrupt.get() else { return };
     let (current, replaced) = (state.hook_function(), &context.replaced_hook);
     let is_of_state = replaced.state.get() == state.state;
@@ -276,7 +310,7 @@ fn set_hook(context: &VmContext, state: &State) {
         None if is_of_state => replaced.state.set(ptr::null_mut()),
         _ => {}
     }
-    state.set_hook(Some(hook), ffi::LUA_MASKCOUNT, 1);
+    state.set_hook(Some(hook), ffi::LUA_MASKCOUNT, count);
 }
 
 /// Removes the hook of interrupts from a coroutine, and sets the program's hook again.
@@ -336,20 +370,39 @@ where
         }
         if repeats {
             // Code that catches the error gets it again. A coroutine that has resumed this coroutine also gets it.
-            set_hook(context, &to);
+            let count = if reaches_main { 1 } else { context.pauses.next() };
+            set_hook(context, &to, count);
             if let Some(main) = main.filter(|_| reaches_main) {
-                set_hook(context, &main);
+                set_hook(context, &main, count);
             }
             if let Some(threads) = threads(context) {
                 let is_reached = |state| reaches_main || state != context.main_coroutine.get();
                 threads.for_each_running(true, |state| {
                     if is_reached(state) {
-                        set_hook(context, &State::new(state));
+                        set_hook(context, &State::new(state), count);
                     }
                 });
             }
         }
+        if !repeats {
+            context.pauses.restart();
+        }
         // Level 0 is the interrupted function.
         fault.raise_at(&mut to, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_follow_longer_and_longer_rows_of_errors() {
+        let pauses = Pauses::default();
+        for _ in 0..2 {
+            let counts: Vec<c_int> = (0..10).map(|_| pauses.next()).collect();
+            assert_eq!(counts, [PAUSE, 1, PAUSE, 1, 1, PAUSE, 1, 1, 1, PAUSE]);
+            pauses.restart();
+        }
     }
 }

@@ -11,6 +11,7 @@
 use super::call::Call;
 use super::chunk::Chunk;
 use super::function::Function;
+use super::interrupt::Pauses;
 use super::interrupt::{self, Interruption};
 use super::protected::push_value;
 use super::pusher::Pusher;
@@ -124,6 +125,7 @@ impl<T: Send + 'static> Vm<T> {
             threads: OnceCell::new(),
             interrupted_threads: Cell::new(ptr::null()),
             replaced_hook: ReplacedHook::default(),
+            pauses: Pauses::default(),
         });
         let vm: Vm<T> = Vm(NonNull::from(Box::leak(context)), PhantomData);
         // SAFETY: the context outlives the state that is created here. A new state has no code that the collector could

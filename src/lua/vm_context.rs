@@ -3,6 +3,7 @@
 //! can call its finalizer at any time. The finalizer only closes the store, see `registry`.
 
 use super::block::{shared_key, type_number};
+use super::interrupt::Pauses;
 use super::state::State;
 use super::store::Store;
 use crate::memory::Memory;
@@ -37,6 +38,7 @@ pub(super) struct VmContext {
     pub(super) interrupted_threads: Cell<*const ()>,
     /// The hook of the program that an interrupt has replaced.
     pub(super) replaced_hook: ReplacedHook,
+    pub(super) pauses: Pauses,
 }
 
 impl VmContext {

@@ -90,13 +90,13 @@ impl Work {
 
 /// Reports a C function on standard error. Async-signal-safe: allocates nothing and takes no lock.
 pub(super) fn report_c_function(age: Duration) {
-    let mut text = [0; 192];
+    let mut text = [0; 256];
     let mut line = Cursor::new(&mut text[..]);
     let tenths = age.as_millis() as u64 / 100;
     let _ = writeln!(
         line,
         "lio: a task has run for {}.{} s without waiting; it is in a C function, such as string.find, or in a finalizer, \
-         a debug hook or a message handler",
+         a debug hook, a message handler or a coroutine that is being closed",
         tenths / 10,
         tenths % 10
     );
