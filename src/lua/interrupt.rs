@@ -38,45 +38,20 @@ pub(crate) enum Interruption {
     /// The error is raised once in the interrupted coroutine, unless this is the main function's. Code that catches the
     /// error continues.
     Raise(Fault),
-    /// Like `Raise`, but if code catches the error, the VM is interrupted again, see [`Pauses`].
+    /// Like `Raise`, but if Lua code catches the error, the error is raised again in its next instruction. Variables are
+    /// closed first.
     RaiseInTask(Fault),
     /// The error is raised at each instruction, also in the main function, until all functions have ended.
     RaiseEverywhere(Fault),
 }
 
-/// The number of instructions in which the variables of a function can be closed before the error is raised again.
-const PAUSE: c_int = 100_000;
-
-/// The numbers of instructions between the errors that [`Interruption::RaiseInTask`] raises.
-///
-/// After most errors there is a pause, in which `<close>` variables are closed. After a pause, the code that has caught
-/// the error also gets it in its next instructions: once in the first round, then twice, and so on, until this has
-/// ended a loop that catches errors.
-#[derive(Default)]
-pub(super) struct Pauses {
-    round: Cell<u32>,
-    /// The number of errors without a pause that are left in the round.
-    left: Cell<u32>,
-}
-
-impl Pauses {
-    /// Begins with the first round again.
-    fn restart(&self) {
-        self.round.set(0);
-        self.left.set(0);
-    }
-
-    /// Returns the number of instructions until the error is raised again.
-    fn next(&self) -> c_int {
-        if let Some(left) = self.left.get().checked_sub(1) {
-            self.left.set(left);
-            return 1;
-        }
-        self.round.set(self.round.get().saturating_add(1));
-        self.left.set(self.round.get());
-        PAUSE
-    }
-}
+/// The number of instructions for which a function may run that closes a variable, before the error is raised in it, too.
+const CLOSING_INSTRUCTIONS: c_int = 100_000;
+/// The events after an error that is raised again: a C function has caught the error and calls a function, to close a
+/// variable, or Lua code has caught the error and continues with an instruction.
+const CAUGHT: c_int = ffi::LUA_MASKCALL | ffi::LUA_MASKCOUNT;
+/// The events while variables are closed: a function returns, or has run for too long.
+const CLOSING: c_int = ffi::LUA_MASKRET | ffi::LUA_MASKCOUNT;
 
 /// The number of [`install`] calls that [`uninstall`] has not undone. Locked while a signal is sent, so that no signal
 /// is sent to a thread that has ended.
@@ -207,6 +182,18 @@ impl Call<'_> {
         })
     }
 
+    /// If an error is being raised again in this coroutine, see [`Interruption::RaiseInTask`], lets the code that
+    /// catches it run for a time first, like code that closes variables.
+    pub(crate) fn pause_interrupts(&mut self) {
+        if let Some(context) = vm_context::context_of(self)
+            && has_hook(context, self)
+        {
+            // No function has this frame, so no return ends the pause.
+            context.closing.begin(self.state.cast());
+            set_hook(context, self, ffi::LUA_MASKCOUNT, CLOSING_INSTRUCTIONS);
+        }
+    }
+
     /// Lets interrupts of the VM reach the coroutines that `threads` runs, in addition to the main function.
     pub(crate) fn interrupt_with(&mut self, threads: &Rc<Threads>) {
         if let Some(context) = vm_context::context_of(self)
@@ -278,11 +265,14 @@ fn interrupt_running_vm() {
     // write(2) are async-signal-safe, and rustix calls the kernel directly, so `errno` does not change.
     unsafe {
         let context = &*context;
+        if context.closing.ignores_signal() {
+            return;
+        }
         if let Some(main) = context.main_coroutine() {
-            set_hook(context, &main, 1);
+            set_hook(context, &main, ffi::LUA_MASKCOUNT, 1);
         }
         if let Some(threads) = threads(context) {
-            threads.for_each_running(false, |state| set_hook(context, &State::new(state), 1));
+            threads.for_each_running(false, |state| set_hook(context, &State::new(state), ffi::LUA_MASKCOUNT, 1));
             let now = clock_gettime(ClockId::ThreadCPUTime);
             if let Some(age) = threads.work.interrupted(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64) {
                 work::report_c_function(age);
@@ -297,9 +287,10 @@ fn threads(context: &VmContext) -> Option<&Threads> {
     unsafe { context.interrupted_threads.get().cast::<Threads>().as_ref() }
 }
 
-/// Sets the hook of interrupts in a coroutine, for the instruction number `count`. Records the program's hook if none is recorded. If the hook of another
-/// coroutine is recorded, the program's hook is lost, because it is more important that loops can be ended.
-fn set_hook(context: &VmContext, state: &State, count: c_int) {
+/// Sets the hook of interrupts in a coroutine, for the events of `mask` and the instruction number `count`. Records the
+/// program's hook if none is recorded. If the hook of another coroutine is recorded, the program's hook is lost, because
+/// it is more important that loops can be ended.
+fn set_hook(context: &VmContext, state: &State, mask: c_int, count: c_int) {
     let Some(&hook) = context.on_interrupt.get() else { return };
     let (current, replaced) = (state.hook_function(), &context.replaced_hook);
     let is_of_state = replaced.state.get() == state.state;
@@ -310,17 +301,19 @@ fn set_hook(context: &VmContext, state: &State, count: c_int) {
         None if is_of_state => replaced.state.set(ptr::null_mut()),
         _ => {}
     }
-    state.set_hook(Some(hook), ffi::LUA_MASKCOUNT, count);
+    state.set_hook(Some(hook), mask, count);
+}
+
+/// Whether a coroutine has the hook of interrupts.
+fn has_hook(context: &VmContext, state: &State) -> bool {
+    let current = state.hook_function();
+    context.on_interrupt.get().is_some_and(|&hook| current.is_some_and(|it| ptr::fn_addr_eq(it, hook)))
 }
 
 /// Removes the hook of interrupts from a coroutine, and sets the program's hook again.
 fn restore_hook(context: &VmContext, state: &State) {
     let replaced = &context.replaced_hook;
-    if !context
-        .on_interrupt
-        .get()
-        .is_some_and(|&hook| state.hook_function().is_some_and(|it| ptr::fn_addr_eq(it, hook)))
-    {
+    if !has_hook(context, state) {
         return;
     }
     let is_of_state = replaced.state.get() == state.state;
@@ -336,16 +329,45 @@ fn restore_hook(context: &VmContext, state: &State) {
     }
 }
 
-/// The hook, which Lua calls between two instructions.
-unsafe extern "C-unwind" fn hook<F>(state: *mut lua_State, _: *mut lua_Debug)
+/// Lets a function run that a C function has called after it has caught an error: it closes a variable. The error is
+/// raised again when the C function has returned.
+fn begin_closing(context: &VmContext, state: &State) {
+    context.closing.begin(state.level(1).map_or(ptr::null_mut(), |record| frame_of(&record)));
+    set_hook(context, state, CLOSING, CLOSING_INSTRUCTIONS);
+}
+
+/// Called when a function returns. If it is the C function that has caught the error, the error is raised again in the
+/// the next instruction.
+fn end_closing(context: &VmContext, state: &State, record: &lua_Debug) {
+    if context.closing.is_of(frame_of(record)) {
+        context.closing.end();
+        set_hook(context, state, CAUGHT, 1);
+    }
+}
+
+/// Returns the address of a function's frame.
+fn frame_of(record: &lua_Debug) -> *mut c_void {
+    let offset = size_of::<lua_Debug>() - size_of::<*mut c_void>();
+    // SAFETY: the last field of the record, `i_ci`, is a pointer that ends where the record ends. mlua declares it as
+    // private.
+    unsafe { ptr::from_ref(record).byte_add(offset).cast::<*mut c_void>().read() }
+}
+
+/// The hook, which Lua calls between two instructions, and for calls and returns while an error is raised again.
+unsafe extern "C-unwind" fn hook<F>(state: *mut lua_State, record: *mut lua_Debug)
 where
     F: Fn(&mut Call<'_>) -> Interruption + Copy + 'static,
 {
-    // SAFETY: Lua calls the hook with a valid state and with room for 20 values. When the error is raised, the step has
+    // SAFETY: Lua calls the hook with a valid state, a valid record, and with room for 20 values. When the error is raised, the step has
     // ended and only its error remains. The values below belong to the interrupted function.
     unsafe {
         let mut to = Pusher::new(state);
         let Some(context) = vm_context::context_of(&to) else { return to.set_hook(None, 0, 0) };
+        match (*record).event {
+            ffi::LUA_HOOKCALL | ffi::LUA_HOOKTAILCALL => return begin_closing(context, &to),
+            ffi::LUA_HOOKRET => return end_closing(context, &to, &*record),
+            _ => context.closing.end(),
+        }
         if let Some(threads) = threads(context) {
             threads.work.continues();
         }
@@ -370,39 +392,21 @@ where
         }
         if repeats {
             // Code that catches the error gets it again. A coroutine that has resumed this coroutine also gets it.
-            let count = if reaches_main { 1 } else { context.pauses.next() };
-            set_hook(context, &to, count);
+            let mask = if reaches_main { ffi::LUA_MASKCOUNT } else { CAUGHT };
+            set_hook(context, &to, mask, 1);
             if let Some(main) = main.filter(|_| reaches_main) {
-                set_hook(context, &main, count);
+                set_hook(context, &main, mask, 1);
             }
             if let Some(threads) = threads(context) {
                 let is_reached = |state| reaches_main || state != context.main_coroutine.get();
                 threads.for_each_running(true, |state| {
                     if is_reached(state) {
-                        set_hook(context, &State::new(state), count);
+                        set_hook(context, &State::new(state), mask, 1);
                     }
                 });
             }
         }
-        if !repeats {
-            context.pauses.restart();
-        }
         // Level 0 is the interrupted function.
         fault.raise_at(&mut to, 0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_follow_longer_and_longer_rows_of_errors() {
-        let pauses = Pauses::default();
-        for _ in 0..2 {
-            let counts: Vec<c_int> = (0..10).map(|_| pauses.next()).collect();
-            assert_eq!(counts, [PAUSE, 1, PAUSE, 1, 1, PAUSE, 1, 1, 1, PAUSE]);
-            pauses.restart();
-        }
     }
 }

@@ -3,7 +3,6 @@
 //! can call its finalizer at any time. The finalizer only closes the store, see `registry`.
 
 use super::block::{shared_key, type_number};
-use super::interrupt::Pauses;
 use super::state::State;
 use super::store::Store;
 use crate::memory::Memory;
@@ -13,6 +12,7 @@ use std::cell::{Cell, OnceCell};
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// The Rust data of a VM that the core creates. It is the context of the VM's allocator, so it can be found from any
 /// state of the VM.
@@ -38,7 +38,8 @@ pub(super) struct VmContext {
     pub(super) interrupted_threads: Cell<*const ()>,
     /// The hook of the program that an interrupt has replaced.
     pub(super) replaced_hook: ReplacedHook,
-    pub(super) pauses: Pauses,
+    /// The progress of code that has caught the error of an interrupt.
+    pub(super) closing: Closing,
 }
 
 impl VmContext {
@@ -86,6 +87,40 @@ impl ReplacedHook {
         self.mask.set(state.hook_mask());
         self.count.set(state.hook_count());
         self.state.set(state.state);
+    }
+}
+
+/// The closing of variables after an error of an interrupt, see `interrupt`.
+#[derive(Default)]
+pub(super) struct Closing {
+    /// The frame of the C function that has caught the error and closes the variables; null if none are closed. Only
+    /// compared, because the frame may have ended.
+    catcher: AtomicPtr<c_void>,
+    /// Whether a signal was ignored since the closing began.
+    has_ignored_signal: AtomicBool,
+}
+
+impl Closing {
+    /// Records that the function with the frame `catcher` is going to close variables.
+    pub(super) fn begin(&self, catcher: *mut c_void) {
+        self.has_ignored_signal.store(false, Ordering::Relaxed);
+        self.catcher.store(catcher, Ordering::Relaxed);
+    }
+
+    /// Records that no variables are being closed.
+    pub(super) fn end(&self) {
+        self.catcher.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+
+    /// Whether the function with this frame closes variables.
+    pub(super) fn is_of(&self, frame: *mut c_void) -> bool {
+        !frame.is_null() && self.catcher.load(Ordering::Relaxed) == frame
+    }
+
+    /// Whether a signal has no effect: it is the first one while variables are closed. Later ones have an effect,
+    /// because the variables may be closed by slow C functions.
+    pub(super) fn ignores_signal(&self) -> bool {
+        !self.catcher.load(Ordering::Relaxed).is_null() && !self.has_ignored_signal.swap(true, Ordering::Relaxed)
     }
 }
 

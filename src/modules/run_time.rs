@@ -25,7 +25,7 @@ struct Timer {
     timer: RefCell<Option<CpuTimer>>,
 }
 
-const FUNCTIONS: FunctionTable = functions! { limit, stop, system_limits, has_exceeded };
+const FUNCTIONS: FunctionTable = functions! { limit, stop, system_limits, has_exceeded, pause };
 
 /// Opens the module.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
@@ -77,6 +77,13 @@ fn system_limits(call: &mut Call<'_>) -> Result<Maybe<(f64, f64)>, Fault> {
 /// `run_time.has_exceeded()` returns whether the running task has exceeded `max_run_time`.
 fn has_exceeded(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(tasks(call)?.run_time.has_exceeded())
+}
+
+/// `run_time.pause()`: called in a message handler of `xpcall`, or after it. If the error is one of `max_run_time` that
+/// is raised again, the code after `xpcall` has time to handle it before it is raised again in this code, too.
+fn pause(call: &mut Call<'_>) -> Result<(), Fault> {
+    call.pause_interrupts();
+    Ok(())
 }
 
 fn seconds(call: &mut Call<'_>, index: i32) -> Result<Duration, Fault> {

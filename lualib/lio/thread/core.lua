@@ -12,6 +12,7 @@
 
 local debug <const> = debug or require "lio.debug"
 local failure = require "lio.thread.failure"
+local run_time = require "lio.run_time"
 local task = require "lio.task"
 
 local wait <const>, wakeup <const> = task.wait, task.wakeup
@@ -171,6 +172,7 @@ end)
 local function keep_traceback(message)
   local t = parents[current()]
   if t and type(message) == "string" then t.traceback = debug.traceback(message, 2) end
+  run_time.pause()
   return message
 end
 

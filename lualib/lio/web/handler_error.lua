@@ -30,6 +30,7 @@ function M.catch(value)
   local message = texts.message_of(value)
   local trace, is_of_library = program_traceback.of(message, 2)
   local has_no_place = is_of_library and type(value) == "string" and not value:find "^[^\n]-:%d+: "
+  run_time.pause()
   return { value = value, message = message, text = message .. trace, has_no_place = has_no_place }
 end
 
