@@ -336,7 +336,7 @@ fn begin_closing(context: &VmContext, state: &State) {
     set_hook(context, state, CLOSING, CLOSING_INSTRUCTIONS);
 }
 
-/// Called when a function returns. If it is the C function that has caught the error, the error is raised again in the
+/// Called when a function returns. If it is the C function that has caught the error, the error is raised again in
 /// the next instruction.
 fn end_closing(context: &VmContext, state: &State, record: &lua_Debug) {
     if context.closing.is_of(frame_of(record)) {
