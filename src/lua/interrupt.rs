@@ -336,8 +336,8 @@ fn begin_closing(context: &VmContext, state: &State) {
     set_hook(context, state, CLOSING, CLOSING_INSTRUCTIONS);
 }
 
-/// Called when a function returns. If it is the C function that has caught the error, the error is raised again in
-/// the next instruction.
+/// Called when a function returns. If it is the C function that has caught the error, the error is raised again in the
+/// next instruction.
 fn end_closing(context: &VmContext, state: &State, record: &lua_Debug) {
     if context.closing.is_of(frame_of(record)) {
         context.closing.end();
@@ -358,8 +358,8 @@ unsafe extern "C-unwind" fn hook<F>(state: *mut lua_State, record: *mut lua_Debu
 where
     F: Fn(&mut Call<'_>) -> Interruption + Copy + 'static,
 {
-    // SAFETY: Lua calls the hook with a valid state, a valid record, and with room for 20 values. When the error is raised, the step has
-    // ended and only its error remains. The values below belong to the interrupted function.
+    // SAFETY: Lua calls the hook with a valid state, with a valid record, and with room for 20 values. When the error is
+    // raised, the step has ended and only its error remains. The values below belong to the interrupted function.
     unsafe {
         let mut to = Pusher::new(state);
         let Some(context) = vm_context::context_of(&to) else { return to.set_hook(None, 0, 0) };
