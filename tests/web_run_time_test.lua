@@ -387,6 +387,24 @@ t.test("a task that catches the error gives its connection of the HTTP client ba
   ]], "fine\n")
 end)
 
+-- Regression: `scope:wait` returned true, and `thread.wait` "killed".
+t.test("a thread that catches the error has failed", function()
+  t.eq(output [[
+    local loop, thread = require "lio.loop", require "lio.thread"
+    loop.watchdog, loop.max_run_time = 0, 0.05
+    local function spin() while true do end end
+    local function stubborn() while true do pcall(spin) end end
+    loop.run(function()
+      local ok, message = thread.wait(thread.spawn(stubborn))
+      print(ok, message:match "max_run_time: the task")
+      local scope <close> = thread.scope()
+      scope:spawn(stubborn)
+      ok, message = scope:wait()
+      print(ok, message:match "max_run_time: the task")
+    end)
+  ]], ("false\tmax_run_time: the task\n"):rep(2))
+end)
+
 -- Starts services in `lio`, with the file `work.lua` of this content as the first one. Returns the text of its log
 -- entries.
 local function output_of_service(work, config)

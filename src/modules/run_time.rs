@@ -79,8 +79,8 @@ fn has_exceeded(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(tasks(call)?.run_time.has_exceeded())
 }
 
-/// `run_time.pause()`: called in a message handler of `xpcall`, or after it. If the error is one of `max_run_time` that
-/// is raised again, the code after `xpcall` has time to handle it before it is raised again in this code, too.
+/// `run_time.pause()`: called in a message handler of `xpcall`. If the error is one of `max_run_time` that is raised
+/// again, the code after `xpcall` has time to handle it before it is raised in this code, too.
 fn pause(call: &mut Call<'_>) -> Result<(), Fault> {
     call.pause_interrupts();
     Ok(())
