@@ -1,5 +1,6 @@
 //! Decoders. Invariant: one `write` never outputs more than its limit, even for a very small input. In addition, a
-//! decoder buffers at most [`BROTLI_BUFFER`] decoded bytes (brotli) or 32 KiB (flate2).
+//! decoder buffers at most [`BROTLI_BUFFER`] decoded bytes (brotli) or 32 KiB (flate2), and has a window of at most 16 MiB
+//! (brotli) or 32 KiB (flate2).
 
 use super::Coding;
 use brotli::DecompressorWriter;
@@ -173,6 +174,7 @@ fn begin(coding: Coding, first: &[u8], sink: Sink) -> Result<Option<Box<dyn Stre
     Ok(Some(match (coding, first) {
         (Coding::Gzip, [GZIP_MAGIC, ..]) => Box::new(GzDecoder::new(sink)),
         (Coding::Gzip, _) => return Err(DecodeError::Corrupt),
+        (Coding::Brotli, &[head, ..]) if is_large_window(head) => return Err(DecodeError::Corrupt),
         (Coding::Brotli, _) => Box::new(DecompressorWriter::new(sink, BROTLI_BUFFER)),
         // The first two bytes distinguish zlib's format from raw deflate, which some servers send (RFC 9110 section
         // 8.4.1.2).
@@ -184,6 +186,12 @@ fn begin(coding: Coding, first: &[u8], sink: Sink) -> Result<Option<Box<dyn Stre
         }
         (Coding::Deflate, _) => return Ok(None),
     }))
+}
+
+/// Returns whether a brotli stream that begins with `head` has a window that HTTP does not allow. The bits are reserved (RFC
+/// 7932 section 9.1), but the library's decoder accepts them: a body of a few bytes would then allocate up to 1 GiB.
+pub(super) fn is_large_window(head: u8) -> bool {
+    head & 0b111_1111 == 0b001_0001
 }
 
 /// Decodes all of `data`. A gzip member may be followed by another member.

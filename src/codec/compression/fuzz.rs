@@ -1,7 +1,7 @@
 //! The target `compression` of the fuzzers.
 
 use super::Coding;
-use super::decode::{DecodeError, Decoder};
+use super::decode::{DecodeError, Decoder, is_large_window};
 use super::encode::Encoder;
 use crate::codec::fuzz_input::{Input, pieces};
 use std::io::Read;
@@ -52,6 +52,7 @@ fn decoded_by_reader(coding: Coding, mut bytes: &[u8]) -> Option<Vec<u8>> {
                 false => read(&mut flate2::bufread::DeflateDecoder::new(&mut bytes), &mut out)?,
             }
         }
+        Coding::Brotli if bytes.first().is_some_and(|&head| is_large_window(head)) => return None,
         Coding::Brotli => {
             // With a larger buffer, the reader takes bytes after the end.
             read(&mut brotli::Decompressor::new(&mut bytes, 1), &mut out)?;
@@ -171,6 +172,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         decode(2, 1000, &[2], &encoded(Coding::Brotli, &b"0123456789abc".repeat(900))),
         decode(2, 1000, &[], b"\x0b\x02\x80Hello\x03x"),
         decode(2, 1000, &[], b"\xff\xff\xff"),
+        // A window of 2^25 bytes.
+        decode(2, 1000, &[], b"\x11\x19\x40\x21\0\0\0\0\0\0\0\x2a\xf9\x41\0\x01"),
         [&[128 | 1, 4, 0, 1, 9, 3, 0, 2][..], b"abc", &[4, 0, 8], b"defg"].concat(),
         [&[128, 8, 0, 0, 5, 1, 0][..], b"12345", &[200, 0, 0], &(0..200).collect::<Vec<u8>>()].concat(),
         [&[128 | 3, 11, 1, 1, 7, 2, 0, 1][..], b"ab"].concat(),
@@ -202,6 +205,7 @@ mod tests {
             "Truncated",
             "26",
             "11700",
+            "Corrupt",
             "Corrupt",
             "Corrupt",
             "45",

@@ -64,6 +64,28 @@ fn flushed_data_is_decoded_before_more_arrives() {
     }
 }
 
+/// Regression, found by a fuzzer: a body of 16 bytes made brotli's decoder allocate a window of up to 1 GiB.
+#[test]
+fn a_brotli_window_larger_than_16_mib_is_refused() {
+    let with_window = |bits: i32| {
+        let large = brotli::enc::BrotliEncoderParams {
+            lgwin: bits,
+            large_window: bits > 24,
+            ..brotli::enc::BrotliEncoderParams::default()
+        };
+        let mut data = Vec::new();
+        brotli::BrotliCompress(&mut &b"hello hello"[..], &mut data, &large).unwrap();
+        data
+    };
+    for bits in 10..=24 {
+        assert_eq!(decoded(Coding::Brotli, &with_window(bits), 3, 100), Ok(b"hello hello".to_vec()), "{bits} bits");
+    }
+    for bits in 25..=30 {
+        let mut decoder = Decoder::new(Coding::Brotli, 100);
+        assert_eq!(decoder.write(&with_window(bits)[..1]), Err(DecodeError::Corrupt), "{bits} bits");
+    }
+}
+
 /// Regression: each member's header was copied together with all bytes after it, which took half a minute for this
 /// body.
 #[test]
