@@ -16,7 +16,8 @@ local compress = {}
 function compress.encoder(coding, level) end
 
 ---Creates a decoder for one body. A gzip body may have several members. A deflate body may have zlib's header or none.
----Raises if the coding is unknown or the limit is invalid.
+---A brotli body has a window of at most 16 MiB (RFC 7932 section 9.1). Raises if the coding is unknown or the limit is
+---invalid.
 ---@param coding lio.Coding `"x-gzip"` means gzip
 ---@param limit? integer maximum number of bytes that one call returns, 1 or more; default 16 MiB
 ---@return lio.Decoder decoder
