@@ -43,6 +43,52 @@ t.test("flush returns the output for all bytes that were written", function()
   end)
 end)
 
+t.test("steps decode what has been fed, in pieces of less than 256 KiB", function()
+  each(function(coding)
+    local packed = compress.encoder(coding):finish(("\0"):rep(3000000))
+    for _, size in ipairs { #packed, 1 } do
+      local decoder, count, step_count = compress.decoder(coding, 1), 0, 0
+      for at = 1, #packed, size do
+        t.eq(select("#", decoder:feed(packed:sub(at, at + size - 1))), 0)
+        for bytes in decoder.step, decoder do
+          t.ok(#bytes < 256 * 1024 and not bytes:find "[^\0]", coding)
+          count, step_count = count + #bytes, step_count + 1
+        end
+      end
+      t.eq({ count, step_count > 12 }, { 3000000, true }, coding)
+      t.eq({ decoder:step() }, {}, coding)
+      t.eq(decoder:finish(), "")
+      t.raises("the decoder is finished", decoder.step, decoder)
+      t.raises("the decoder is finished", decoder.feed, decoder, "x")
+    end
+  end)
+end)
+
+t.test("a step takes at most 4 KiB of input", function()
+  -- Each member decodes to nothing.
+  local member = compress.encoder("gzip"):finish()
+  local decoder, step_count = compress.decoder "gzip", 0
+  decoder:feed(member:rep(4096))
+  while decoder:step() do step_count = step_count + 1 end
+  t.eq(step_count, #member)
+end)
+
+t.test("a failed step is final, and write decodes what has been fed before", function()
+  each(function(coding)
+    local decoder = compress.decoder(coding)
+    decoder:feed "\255\255\255\255"
+    for _ = 1, 2 do
+      t.eq({ decoder:step() }, { nil, "step: the data is invalid in its coding", "corrupt" }, coding)
+      decoder:feed "x"
+    end
+    t.eq(select(3, decoder:finish()), "corrupt", coding)
+    local packed = compress.encoder(coding):finish(TEXT)
+    decoder = compress.decoder(coding)
+    decoder:feed(packed:sub(1, 50))
+    t.eq((decoder:write(packed:sub(51)) or "") .. decoder:finish(), TEXT, coding)
+  end)
+end)
+
 t.test("a call that would decode more than the limit fails, and so does every later call", function()
   each(function(coding)
     local packed = compress.encoder(coding):finish(("\0"):rep(1000000))

@@ -5,6 +5,7 @@ local kit = require "tests.kit.scripted_server"
 local netkit = require "tests.kit.net"
 local client = require "lio.http.client"
 local compress = require "lio.compress"
+local loop = require "lio.loop"
 
 local ok, fails, field = kit.ok, kit.fails, kit.field
 
@@ -268,6 +269,60 @@ kit.test("a stream without a limit also fails for a body of empty gzip members",
   local piece, message, code = res:piece()
   t.eq({ piece, message, code }, { nil, "the encoded body is larger than allowed", "too long" })
 end)
+
+-- Regression: a body of 60 bytes was one piece of 63 MiB, and a time limit ended only between pieces.
+local function tiny(c)
+  kit.read_request(c)
+  local body = coded("br", ("\0"):rep(50000000))
+  t.ok(#body < 1000)
+  c:send(ok(body, "Content-Encoding: br\r\n"))
+end
+
+kit.test("a small body that decodes to much is returned in pieces, and other tasks run", tiny, function(http, url)
+  local turns, is_over = 0, false
+  loop.fork(function()
+    repeat
+      turns = turns + 1
+      loop.sleep(0)
+    until is_over
+  end)
+  local res <close> = t.ok(http:get(url, { stream = true }))
+  local count, began = 0, turns
+  for piece in res:stream() do
+    t.ok(#piece < 256 * 1024)
+    count = count + #piece
+  end
+  is_over = true
+  t.eq(count, 50000000)
+  t.ok(turns > began, "another task has run")
+end)
+
+kit.test("the time limit ends the decoding of a body that has arrived", tiny, function(http, url)
+  local res <close> = t.ok(http:get(url, { stream = true, timeout = 0.3 }))
+  t.ok(res:piece())
+  loop.sleep(0.3)
+  for _ = 1, 2 do t.eq({ res:piece() }, { nil, "reading the body: timeout", "timeout" }) end
+end)
+
+kit.test("a stream that is closed while it yields fails", tiny, function(http, url)
+  local res <close> = t.ok(http:get(url, { stream = true }))
+  t.ok(res:piece())
+  loop.sleep(0.01)
+  loop.fork(function() res:close() end)
+  for _ = 1, 2 do t.eq({ res:piece() }, { nil, "closed", "closed" }) end
+end)
+
+-- Regression: the bytes between two codings were not limited, so that a body of 300 bytes could take seconds.
+for what, text in pairs { ["nothing"] = "", ["little"] = "x" } do
+  kit.test("a body with two codings is too long if much decodes to " .. what .. " in between", function(c)
+    kit.read_request(c)
+    local members = coded("gzip", text):rep(15000)
+    c:send(ok(coded("br", members), "Content-Encoding: gzip, br\r\n"))
+  end, function(http, url)
+    local res, message, code = http:get(url)
+    t.eq({ res, message, code }, { nil, "the encoded body is larger than allowed", "too long" })
+  end)
+end
 
 kit.test("a body within the limit is accepted even if its encoding is longer than the limit", function(c)
   local bytes = {}

@@ -54,8 +54,21 @@ local Decoder = {}
 ---@return string? code `"corrupt"`: invalid data, or bytes after the end; `"too long"`: more output than the limit
 function Decoder:write(bytes) end
 
----Does nothing: a decoder returns all its output from `write`.
----@return string bytes always `""`
+---Keeps bytes, which calls of `step` decode. Raises after `finish`.
+---@param bytes string
+function Decoder:feed(bytes) end
+
+---Decodes a part of the bytes that `feed` has kept: at most 4 KiB, to less than 256 KiB. So a program can decode data
+---of any size in pieces, and do other work in between; the limit of the decoder does not apply.
+---@return string? bytes the output, often `""`; nil if nothing is left to decode
+---@return string? message
+---@return string? code `"corrupt"`: invalid data, or bytes after the end
+function Decoder:step() end
+
+---Decodes what `feed` has kept, if anything. Otherwise does nothing: a decoder returns all its output from `write`.
+---@return string? bytes
+---@return string? message
+---@return string? code as for `write`
 function Decoder:flush() end
 
 ---Ends the body. An empty body is valid.

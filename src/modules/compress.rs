@@ -19,7 +19,7 @@ impl Object for Encoder {
 impl Object for Decoder {
     const NAME: &'static str = "lio.compress.decoder";
     const METHODS: FunctionTable = functions! {
-        write = decoder_write, flush = decoder_flush, finish = decoder_finish,
+        write = decoder_write, flush = decoder_flush, feed = decoder_feed, step = decoder_step, finish = decoder_finish,
     };
 }
 
@@ -87,17 +87,17 @@ fn encoder_finish(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     })
 }
 
-/// Calls `act` with the decoder at argument 1, and returns the decoder's output.
-fn decode(
+/// Calls `act` with the decoder at argument 1, and returns its result and the decoder's output.
+fn decode<T>(
     call: &mut Call<'_>, name: &'static str,
-    act: impl FnOnce(&mut Decoder, &Stack) -> Result<Result<(), DecodeError>, Fault>,
-) -> Result<Vec<u8>, Fault> {
+    act: impl FnOnce(&mut Decoder, &Stack) -> Result<Result<T, DecodeError>, Fault>,
+) -> Result<(T, Vec<u8>), Fault> {
     let (decoder, stack) = call.object_and_stack::<Decoder>(1)?;
     if decoder.is_done() {
         return Err(Fault::message("the decoder is finished"));
     }
     let (message, code) = match act(decoder, stack)? {
-        Ok(()) => return Ok(std::mem::take(decoder.output())),
+        Ok(result) => return Ok((result, std::mem::take(decoder.output()))),
         Err(DecodeError::Corrupt) => ("the data is invalid in its coding", "corrupt"),
         Err(DecodeError::Truncated) => ("the data ends too early", "truncated"),
         Err(DecodeError::TooLong) => ("the decoded data exceeds the limit", "too long"),
@@ -108,21 +108,39 @@ fn decode(
 /// `decoder:write(bytes)`: returns the decoded bytes. If the data is malformed or the output exceeds the limit, this
 /// and each later call with bytes return nil, a message and `"corrupt"` or `"too long"`.
 fn decoder_write(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
-    decode(call, "write", |decoder, stack| Ok(decoder.write(stack.bytes(2)?)))
+    Ok(decode(call, "write", |decoder, stack| Ok(decoder.write(stack.bytes(2)?)))?.1)
 }
 
-/// `decoder:flush()`: returns `""`, since decoders never hold output back.
+/// `decoder:feed(bytes)`: keeps bytes for `step`.
+fn decoder_feed(call: &mut Call<'_>) -> Result<(), Fault> {
+    let (decoder, stack) = call.object_and_stack::<Decoder>(1)?;
+    if decoder.is_done() {
+        return Err(Fault::message("the decoder is finished"));
+    }
+    decoder.feed(stack.bytes(2)?);
+    Ok(())
+}
+
+/// `decoder:step()`: decodes at most 4 KiB of the bytes that have been fed, to less than 256 KiB, and returns the decoded
+/// bytes, often `""`. Returns nil if nothing is left to decode; on failure the same as `write`.
+fn decoder_step(call: &mut Call<'_>) -> Result<Option<Vec<u8>>, Fault> {
+    let (has_worked, out) = decode(call, "step", |decoder, _| Ok(decoder.step()))?;
+    Ok(has_worked.then_some(out))
+}
+
+/// `decoder:flush()`: decodes what has been fed. Otherwise returns `""`, since decoders never hold output back.
 fn decoder_flush(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
-    decode(call, "flush", |decoder, _| Ok(decoder.write(&[])))
+    Ok(decode(call, "flush", |decoder, _| Ok(decoder.write(&[])))?.1)
 }
 
 /// `decoder:finish([bytes])`: returns the decoded `bytes`. On failure, returns nil, a message and a code: a code of
 /// `write`, or `"truncated"` if the end of the data is missing.
 fn decoder_finish(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
-    decode(call, "finish", |decoder, stack| {
+    let finished = decode(call, "finish", |decoder, stack| {
         let written = decoder.write(optional(stack)?);
         Ok(written.and_then(|()| decoder.finish()))
-    })
+    });
+    Ok(finished?.1)
 }
 
 /// Opens `lio.compress`.

@@ -25,6 +25,7 @@ function M.new(client)
     slot = native:number() & SLOT,
     is_closed = false,
     is_last = false, -- the request contains `Connection: close`
+    waited = math.huge, -- decoding a body never yields: the app is part of the test
     token = nil, -- the task that waits for data waits on this token
   }, Connection)
 end

@@ -34,6 +34,7 @@ function M.new(driver, c, options)
     sending = false, -- another task sends the rest of a request
     is_last = false, -- the request contains `Connection: close`
     is_unusable = false,
+    waited = now(), -- when a task last waited
   }, Connection)
   driver:set_event_handler(c, self)
   return self
@@ -102,9 +103,18 @@ function Connection:wait(seconds, timeouts, both, what)
   end
   self.waits_for_both = both
   local reason = self.driver:wait_readable(self.c, seconds)
-  self.waits_for_both = false
+  self.waits_for_both, self.waited = false, now()
   if reason == "timeout" then return timed_out(what) end
   if reason == "closed" then return nil, "closed", "closed" end
+  return true
+end
+
+-- Lets other tasks run during long work on a body. Returns true; or nil, message, code.
+function Connection:yield(timeouts)
+  self.driver:sleep(0)
+  self.waited = now()
+  if self.closed then return nil, "closed", "closed" end
+  if timeouts.deadline and now() >= timeouts.deadline then return timed_out "reading the body" end
   return true
 end
 

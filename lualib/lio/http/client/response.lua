@@ -6,12 +6,13 @@
 -- released to the pool; `close`, a failure and the garbage collector close the connection.
 
 local decoding = require "lio.http.client.decoding"
+local now <const> = require("lio").now
 
 -- Encoding can make a body longer, so the encoded body may exceed the limit by 1/OVERHEAD_PART of the limit plus
 -- OVERHEAD bytes.
 local OVERHEAD_PART <const>, OVERHEAD <const> = 64, 64 * 1024
--- The maximum number of consecutive encoded bytes that decode to nothing.
-local MAX_EMPTY <const> = 1024 * 1024
+-- Decoding yields to other tasks when its task has not waited for this number of seconds.
+local MAX_TURN <const> = 0.005
 
 local M = {}
 
@@ -62,11 +63,10 @@ function M.new(conn, status, head, request)
     limit = request.limit,
     count = 0, -- bytes of the decoded body
     encoded_count = 0, -- bytes of the encoded body
-    empty_count = 0, -- encoded bytes since the decoder last returned data
   }, Response)
   local has_body = request.method ~= "HEAD" and status ~= 204 and status ~= 304 and status ~= 101
   if request.decode and has_body and status ~= 206 then
-    self.decoder = decoding.of(head:field "content-encoding", request.limit)
+    self.decoder = decoding.of(head:field "content-encoding")
     if self.decoder then self.headers[HIDDEN] = { ["content-encoding"] = true, ["content-length"] = true } end
   end
   return self
@@ -127,40 +127,53 @@ local function count_data(self, data)
   return data
 end
 
--- Decodes a piece of the body. A server could send endless data that decodes to nothing, so encoded bytes are limited
--- too.
-local function decode(self, data)
-  local overhead = self.limit // OVERHEAD_PART + OVERHEAD
+-- Reads a piece of the encoded body for the decoder; at the end of the body, ends the decoder. A server could send
+-- endless data that decodes to nothing, so encoded bytes are limited too. Returns ""; nil at the end; or nil, message,
+-- code.
+local function read_encoded(self)
+  local conn = self.conn
+  local data, message, code = conn:read(conn.responses.piece, self.timeouts)
+  if message then return nil, message, code end
+  if not data then return self.decoder:finish() end
   self.encoded_count = self.encoded_count + #data
-  self.empty_count = self.empty_count + #data
-  if self.encoded_count - overhead > self.limit or self.empty_count > MAX_EMPTY then
+  if self.encoded_count - self.limit // OVERHEAD_PART - OVERHEAD > self.limit then
     return nil, "the encoded body is larger than allowed", "too long"
   end
-  local text, message, code = self.decoder:write(data)
-  if text and text ~= "" then self.empty_count = 0 end
-  return text, message, code
+  local ok
+  ok, message, code = self.decoder:feed(data)
+  return ok and "", message, code
+end
+
+-- Returns decoded data, often ""; nil at the end of the body; or nil, message, code. A few bytes can take long to
+-- decode, so other tasks run and the time limit of the request is checked in between.
+local function decode(self)
+  if now() - self.conn.waited > MAX_TURN then
+    local ok, message, code = self.conn:yield(self.timeouts)
+    if not ok then return nil, message, code end
+    if not self.conn then return nil, "closed", "closed" end
+  end
+  local data, message, code = self.decoder:step()
+  if data or message then return data, message, code end
+  return read_encoded(self)
+end
+
+local function read_piece(self)
+  local conn = self.conn
+  return conn:read(conn.responses.piece, self.timeouts, self.limit)
 end
 
 -- `res:piece()` returns the next piece of the body; nil at its end; or nil, message, code.
 function Response:piece()
-  if self.failure then return nil, self.failure.message, self.failure.code end
   while self.conn do
-    local conn = self.conn
-    local data, message, code = conn:read(conn.responses.piece, self.timeouts, not self.decoder and self.limit or nil)
+    local data, message, code = (self.decoder and decode or read_piece)(self)
     if message then return fail(self, message, code) end
-    if data and self.decoder then
-      data, message, code = decode(self, data)
-      if not data then return fail(self, message, code) end
-    elseif not data then
-      data = ""
-      if self.decoder then
-        data, message, code = self.decoder:finish()
-        if not data then return fail(self, message, code) end
-      end
+    if not data then
       release(self)
+      return nil
     end
     if data ~= "" then return count_data(self, data) end
   end
+  if self.failure then return nil, self.failure.message, self.failure.code end
   return nil
 end
 
