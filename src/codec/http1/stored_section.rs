@@ -2,6 +2,8 @@
 //! without a table.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Returns the lines, including the blank line, each with its carriage return but without its line feed. `section` must
 /// have been accepted by [`super::fields::parse_section`]; its blank line may be missing.
@@ -39,11 +41,27 @@ pub(crate) fn joined<'s>(section: &'s [u8], name: &[u8]) -> Option<Cow<'s, [u8]>
     let mut values = values(section, name);
     let mut all = Cow::Borrowed(values.next()?);
     for value in values {
-        let all = all.to_mut();
-        all.extend_from_slice(if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " });
-        all.extend_from_slice(value);
+        append(all.to_mut(), name, value);
     }
     Some(all)
+}
+
+/// Adds a value of a repeated field to the values before it.
+fn append(all: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    all.extend_from_slice(if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " });
+    all.extend_from_slice(value);
+}
+
+/// Returns the values of all fields, joined as by [`joined`], with the names in lower case.
+pub(crate) fn all_joined(section: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut all: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    for (name, value) in fields(section) {
+        match all.entry(name.to_ascii_lowercase()) {
+            Entry::Vacant(entry) => drop(entry.insert(value.to_vec())),
+            Entry::Occupied(mut entry) => append(entry.get_mut(), name, value),
+        }
+    }
+    all
 }
 
 #[cfg(test)]
@@ -63,6 +81,9 @@ mod tests {
         assert_eq!(joined(section, b"c"), None);
         let cookies = joined(b"Cookie: a=1\r\ncookie: b=2\r\n", b"cookie");
         assert_eq!(cookies.as_deref(), Some(&b"a=1; b=2"[..]));
+        let all = all_joined(b"Cookie: a=1\r\nB: 1\r\ncookie: b=2\r\nb: 2\r\nb:\r\n\r\n");
+        let expected = [("b", "1, 2, "), ("cookie", "a=1; b=2")].map(|(name, value)| (name.into(), value.into()));
+        assert_eq!(all, BTreeMap::from(expected));
     }
 
     proptest! {
@@ -80,7 +101,12 @@ mod tests {
                 let known = table[..count].iter();
                 let known: Vec<_> =
                     known.map(|field| (field.name.of(section), field.value.of(section))).collect();
-                prop_assert_eq!(fields(section).collect::<Vec<_>>(), known);
+                prop_assert_eq!(fields(section).collect::<Vec<_>>(), &known[..]);
+                let all = all_joined(section);
+                for (name, value) in &all {
+                    prop_assert_eq!(joined(section, name).unwrap_or_default(), &value[..]);
+                }
+                prop_assert!(known.iter().all(|(name, _)| all.contains_key(&name.to_ascii_lowercase())));
             }
         }
     }

@@ -5,11 +5,8 @@ use crate::lua::Value;
 
 /// Returns a table that maps lower-case names to values; repeated fields are joined.
 pub(super) fn joined_table(section: &[u8]) -> Value {
-    let named = stored_section::fields(section).map(|(name, _)| {
-        let value = stored_section::joined(section, name).unwrap_or_default();
-        (name.to_ascii_lowercase(), Value::String(value.into_owned()))
-    });
-    Value::Map(named.collect())
+    let named = stored_section::all_joined(section).into_iter();
+    Value::Map(named.map(|(name, value)| (name, Value::String(value))).collect())
 }
 
 /// Returns a list of strings.
