@@ -246,6 +246,11 @@ impl Stream {
         }
     }
 
+    /// Counts work on received bytes as this number of reads, so that other tasks run earlier.
+    pub(crate) fn spend(&mut self, reads: u64) {
+        self.reads = self.reads.saturating_add(u32::try_from(reads).unwrap_or(TURN_BUDGET));
+    }
+
     /// Returns whether no data is available and the peer has not closed its sending side. Makes a system call.
     pub(crate) fn is_quiet(&mut self) -> bool {
         self.untried = true;

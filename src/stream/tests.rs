@@ -55,6 +55,29 @@ fn a_peer_that_sends_without_pause_is_read_again_in_the_next_round() {
 }
 
 #[test]
+fn work_on_received_bytes_counts_as_reads() {
+    let (mut stream, far, core) = connected();
+    let mut count = || {
+        let mut reads = 0;
+        loop {
+            fill_pipe(&far);
+            if stream.fill(0).unwrap() == Filled::WouldBlock {
+                break reads;
+            }
+            reads += 1;
+            stream.spend(u64::from(TURN_BUDGET) / 2 - 1);
+            stream.consume(stream.buffered().len());
+            stream.arm(READ).unwrap();
+            is_due(&core, Duration::ZERO);
+        }
+    };
+    assert_eq!(count(), 2);
+    assert!(is_due(&core, Duration::from_secs(5)), "an event arrives immediately");
+    stream.spend(u64::MAX);
+    assert!(stream.fill(0).unwrap() == Filled::WouldBlock);
+}
+
+#[test]
 fn an_idle_stream_owns_no_buffer() {
     let (mut stream, far, _core) = connected();
     far.send(b"hello").unwrap();

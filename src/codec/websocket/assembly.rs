@@ -13,10 +13,14 @@ const RATIO_FLOOR: usize = 1 << 20;
 /// this limit, a message of empty blocks would never end.
 const COMPRESSED_FACTOR: u64 = 2;
 const COMPRESSED_ALLOWANCE: u64 = 4096;
+/// The compressed form of a message may have at most this number of bytes for each byte of data, and
+/// [`COMPRESSED_ALLOWANCE`] more. A peer that flushes after every byte needs 8; blocks without data take much time.
+const EXPANSION_FACTOR: u64 = 8;
 
 const NOT_UTF8: Refusal = Refusal::new(close::INVALID_DATA, "text that is not UTF-8");
 const TOO_LONG: Refusal = Refusal::new(close::MESSAGE_TOO_BIG, "message exceeds the limit");
 const RATIO: Refusal = Refusal::new(close::MESSAGE_TOO_BIG, "message exceeds the limit of the compression ratio");
+const EMPTY: Refusal = Refusal::new(close::POLICY_VIOLATION, "compressed message with too little data");
 const CORRUPT: Refusal = Refusal::protocol("message with corrupt compressed data");
 
 /// The limits of one reader.
@@ -53,6 +57,8 @@ pub(super) struct Assembly {
     empty_fragments: u32,
     /// The number of bytes of a compressed message before decompression.
     compressed: u64,
+    /// The number of bytes that were decompressed since [`Assembly::take_work`].
+    work: u64,
     /// Exists while a compressed message arrives, and, with context takeover, between messages.
     inflater: Option<Box<Inflater>>,
 }
@@ -67,6 +73,11 @@ impl Assembly {
     #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn owns_no_memory(&self) -> bool {
         self.data.capacity() == 0 && self.inflater.is_none()
+    }
+
+    /// Returns the number of bytes that were decompressed since the last call.
+    pub(super) fn take_work(&mut self) -> u64 {
+        std::mem::take(&mut self.work)
     }
 
     /// Starts a message.
@@ -111,14 +122,20 @@ impl Assembly {
     /// Adds an unmasked piece of a payload.
     ///
     /// # Errors
-    /// 1007 for a text that is not UTF-8, 1009 for a message that exceeds a limit, 1002 for corrupt compressed data.
+    /// 1007 for a text that is not UTF-8, 1009 for a message that exceeds a limit, 1008 for a compressed message with too
+    /// little data, 1002 for corrupt compressed data.
     pub(super) fn push(&mut self, piece: &[u8], limits: &Limits) -> Result<(), Refusal> {
         if !self.is_compressed {
             self.data.extend_from_slice(piece);
             return self.check_text();
         }
-        self.compressed += piece.len() as u64;
-        let inflated = self.inflate(piece, limits);
+        self.work += piece.len() as u64;
+        let inflated = piece.chunks(COMPRESSED_ALLOWANCE as usize).try_for_each(|slice| {
+            self.compressed += slice.len() as u64;
+            self.inflate(slice, limits)?;
+            let most = COMPRESSED_ALLOWANCE + EXPANSION_FACTOR * self.data.len() as u64;
+            if self.compressed > most { Err(EMPTY) } else { Ok(()) }
+        });
         // An invalid text is refused for that reason, even if corrupt data follows it in the same piece.
         self.check_text()?;
         inflated

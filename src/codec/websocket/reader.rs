@@ -98,6 +98,11 @@ impl Reader {
         self.head_length > 0 || matches!(self.state, State::Payload { .. }) || self.message.is_open()
     }
 
+    /// Returns the number of bytes that were decompressed since the last call.
+    pub(crate) fn take_work(&mut self) -> u64 {
+        self.message.take_work()
+    }
+
     /// Decodes `input`, which starts after the bytes consumed so far, up to the end of the next event. Payloads are
     /// unmasked in place. Returns the number of bytes consumed, and the event; if there is none, the whole input has
     /// been consumed. Repeat with the rest of the input, unchanged, while there is an event.

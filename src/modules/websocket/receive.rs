@@ -101,6 +101,9 @@ pub(super) enum Step {
     Blocked,
 }
 
+/// This number of decompressed bytes counts as one more read.
+const BYTES_PER_READ: u64 = 512;
+
 /// Decodes frames until there is a message, or until the connection ends or has no bytes.
 pub(super) fn advance(connection: &mut Connection) -> Step {
     let (stream, websocket) = connection.parts();
@@ -113,6 +116,8 @@ pub(super) fn advance(connection: &mut Connection) -> Step {
         if let Some(step) = decode(stream, websocket) {
             return step;
         }
+        // Decompression can take much longer than reading.
+        stream.spend(websocket.reader.take_work() / BYTES_PER_READ);
         match stream.fill(0) {
             Ok(Filled::Some) => websocket.is_alive = true,
             Ok(Filled::WouldBlock) => return Step::Blocked,

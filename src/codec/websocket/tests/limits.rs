@@ -10,11 +10,15 @@ fn small(frames: &[Vec<u8>]) -> Vec<Received> {
     received(&mut client(SMALL), frames.iter().map(Vec::as_slice))
 }
 
-/// Returns the frame of a message that is compressed independently.
-fn compressed(message: &[u8]) -> Vec<u8> {
+fn compressed_bytes(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     crate::codec::websocket::deflate::Compressor::new(9).compress(message, FORGETS, &mut out).unwrap();
-    frame(BINARY | COMPRESSED, &out)
+    out
+}
+
+/// Returns the frame of a message that is compressed independently.
+fn compressed(message: &[u8]) -> Vec<u8> {
+    frame(BINARY | COMPRESSED, &compressed_bytes(message))
 }
 
 #[test]
@@ -76,10 +80,47 @@ fn the_compression_ratio_is_limited_above_one_mebibyte() {
 #[test]
 fn compressed_bytes_that_output_nothing_are_limited() {
     let limits = Limits { message: 1000, ..Limits::default() };
-    let blocks = [0, 0, 0, 0xff, 0xff].repeat(1219);
+    let blocks = [0, 0, 0, 0xff, 0xff].repeat(819);
     let mut reader = client_with(KEEPS, limits);
     let first = frame(FIRST_BINARY | COMPRESSED, &blocks);
     assert_eq!(received(&mut reader, [&first[..]]), []);
     assert_eq!(received(&mut reader, [&frame(LAST, &[0])[..]]), [Received::Binary(Vec::new())]);
-    assert_eq!(received(&mut reader, [&first[..], &[NEXT, 2]]), [TOO_LONG]);
+    // The head of a fragment of 2002 bytes: 6097 bytes in all.
+    assert_eq!(received(&mut reader, [&first[..], &[NEXT, 126, 0x07, 0xd2]]), [TOO_LONG]);
+}
+
+/// Regression: blocks without data, 10 bits each, took seconds for a message of 1 MiB.
+#[test]
+fn a_compressed_message_needs_data() {
+    // Fixed blocks without data: four in five bytes.
+    let empty = [0b0000_0010, 0b0000_1000, 0b0010_0000, 0b1000_0000, 0];
+    let message = |blocks: usize, data: &[u8]| {
+        let mut out = compressed_bytes(data);
+        out.extend([0, 0, 0xff, 0xff]);
+        out.extend(empty.repeat(blocks));
+        out.push(0);
+        frame(BINARY | COMPRESSED, &out)
+    };
+    let mut reader = client_with(FORGETS, Limits::default());
+    let expected = [Received::Binary(vec![7; 9])];
+    assert_eq!(received(&mut reader, [&message(800, &[7; 9])[..]]), expected);
+    assert_eq!(reader.take_work(), 4005 + compressed_bytes(&[7; 9]).len() as u64);
+    assert_eq!(reader.take_work(), 0);
+    let refused = [Received::Refused(1008, "compressed message with too little data")];
+    assert_eq!(received(&mut client_with(FORGETS, Limits::default()), [&message(900, &[7; 9])[..]]), refused);
+    let expected = [Received::Binary(vec![7; 100])];
+    assert_eq!(received(&mut client_with(FORGETS, Limits::default()), [&message(900, &[7; 100])[..]]), expected);
+}
+
+/// A sender that flushes after each byte is accepted.
+#[test]
+fn a_compressed_message_may_be_flushed_after_every_byte() {
+    let mut compressor = flate2::Compress::new(flate2::Compression::default(), false);
+    let (data, mut out) = ((0..=255u8).cycle().take(20_000).collect::<Vec<u8>>(), Vec::with_capacity(400_000));
+    for byte in &data {
+        compressor.compress_vec(&[*byte], &mut out, flate2::FlushCompress::Sync).unwrap();
+    }
+    out.truncate(out.len() - 4);
+    let mut reader = client_with(FORGETS, Limits::default());
+    assert_eq!(received(&mut reader, [&frame(BINARY | COMPRESSED, &out)[..]]), [Received::Binary(data)]);
 }
