@@ -365,6 +365,8 @@ function ltask.pack(...) end
 
 ---Unpacks values without freeing them. Raises if the bytes are corrupt, or if a string contains a light userdata or a
 ---function: these are accepted only with the pointer and the size of `pack`, because any code can create a string.
+---Takes time in proportion to the bytes, except for tables whose keys were chosen to collide in Lua's hash: so do not
+---unpack strings that other people have sent.
 ---@param pointer lightuserdata|string
 ---@param size? integer not for a string
 ---@return any ...
