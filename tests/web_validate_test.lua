@@ -89,6 +89,34 @@ t.test("texts of a query are converted to the types of their rules", function()
     { 422, "i: must be given only once", "s: must be given only once" })
 end)
 
+t.test("a text is a number if it is a finite decimal number, with white space around it", function()
+  local rule = { n = "number" }
+  for text, number in pairs {
+    ["1e5"] = 1e5, [".5"] = 0.5, ["5."] = 5.0, ["%2B5"] = 5, ["-.5E%2B1"] = -5.0, ["++5%09%0A"] = 5, ["007"] = 7,
+  } do
+    t.eq(of_query(rule, "n=" .. text), { n = number })
+  end
+  for _, text in ipairs {
+    "1e", "e5", ".", "-", "%2B-5", "1.2.3", "1+5", "1e5.", "0x10", "0x1p4", "1_0", "1,5", "inf", "nan", "-inf", "5%00",
+  } do
+    t.eq(of_query(rule, "n=" .. text), { 422, "n: must be a number" }, text)
+  end
+end)
+
+-- Patterns with adjacent repetitions took a time that grows with the cube of the length: 15 s for 2000 digits.
+t.test("a long text of a number is converted or refused at once", function()
+  local rules = { n = "number", i = "integer" }
+  local function try(text) return validate(rules, nil, "POST", "/", FORM, "n=" .. text .. "&i=" .. text) end
+  local size <const> = 400 * 1000
+  local refused <const> = { 422, "i: must be an integer", "n: must be a number" }
+  local ones <const>, blanks <const> = ("1"):rep(size), ("+"):rep(size)
+  for _, text in ipairs { ones, ones .. "x", "." .. ones .. "x", blanks .. "1x", ones .. blanks .. "x" } do
+    t.eq(try(text), refused)
+  end
+  t.eq(try(blanks .. "7" .. ("+"):rep(size // 4)), { n = 7, i = 7 })
+  t.eq(validate({ n = "number" }, nil, "POST", "/", FORM, "n=." .. ("5"):rep(size)), { n = 5 / 9 })
+end)
+
 t.test("an absent value is a problem unless the rule makes it optional", function()
   t.eq(of_query({ a = "string", b = "integer" }, "b="), { 422, "a: is missing", "b: is missing" })
   t.eq(of_query({ a = "string?", b = { type = "integer", default = 5 }, c = { optional = true } }, "b="), { b = 5 })

@@ -32,8 +32,8 @@ end
 
 function CONVERT.number(value, is_text)
   if is_text then
-    local is_decimal = value:find "^%s*[+-]?%d+%.?%d*[eE]?[+-]?%d*%s*$" or value:find "^%s*[+-]?%.%d+[eE]?[+-]?%d*%s*$"
-    value = is_decimal and tonumber(value)
+    -- `tonumber` also accepts hexadecimal numbers, which have other characters.
+    value = not value:find "[^%d%s.eE+-]" and tonumber(value)
   end
   local is_finite = type(value) == "number" and value == value and math.abs(value) ~= math.huge
   return is_finite and value or nil
