@@ -505,6 +505,38 @@ local player <const> = [[
   end
 ]]
 
+-- The pattern took a time that grows with the square of the length: 20 s for such a message, before any proof.
+test("a long first message of a game's client is refused at once", {
+  services = {
+    game = [[
+      local msgserver = require "snax.msgserver"
+      say((pcall(msgserver.userid, ("a"):rep(1 << 20))))
+      say(msgserver.userid(msgserver.username("a", "b", "c")))
+      msgserver.login("ann", "12345678")
+      msgserver.start { request_handler = function() end }
+    ]],
+  },
+  main = [[
+    local gate = skynet.newservice "game"
+    skynet.call(gate, "lua", "open", { address = "127.0.0.1", port = 0 })
+    local port
+    for _, one in ipairs(socket.netstat()) do
+      if one.type == "LISTEN" then port = tonumber(one.name:match "%d+$") end
+    end
+    local long = ("a"):rep(65000)
+    for _, text in ipairs { long, long .. ":", "ann:" .. long, "ann:1", "ann:1:AAAA", "x:ann:1", "::" } do
+      local id, write, read = client(port)
+      write(text)
+      say(read())
+      socket.close(id)
+    end
+  ]],
+  out = {
+    "false", "a\tb\tc", "404 User Not Found", "404 User Not Found", "404 User Not Found", "404 User Not Found",
+    "401 Unauthorized", "404 User Not Found", "404 User Not Found",
+  },
+})
+
 local port <const> = skynet_kit.free_ports(1)
 
 test("a client logs in, enters the game server, and gets its answers again after a new connection", {

@@ -30,7 +30,7 @@ local handshakes = {} -- by socket: the address of a client without a proof of i
 
 -- `userid(username)`: returns the user, the id of the login, and the server of a name.
 function M.userid(username)
-  local uid, server, subid = username:match "([^@]*)@([^#]*)#(.*)"
+  local uid, server, subid = username:match "^([^@]*)@([^#]*)#(.*)"
   return base64decode(uid), base64decode(subid), base64decode(server)
 end
 
@@ -64,7 +64,7 @@ end
 
 -- Checks the first message of a connection. Returns the answer, and the user if the proof is valid.
 local function authenticate(text)
-  local username, index, code = text:match "([^:]*):([^:]*):([^:]*)"
+  local username, index, code = text:match "^([^:]*):([^:]*):([^:]*)"
   local user = users[username]
   if not user then return "404 User Not Found" end
   local number = math.tointeger(tonumber(index))
