@@ -164,6 +164,21 @@ end, function(http, url)
   fails("too long", "header section", http:get(url))
 end, { max_header = 2000 })
 
+-- The pattern of a host took a time that grows with the square of the length: 13 s for 60,000 digits.
+kit.test("a redirect to a host of very many digits fails at once", function(c)
+  local digits = ("1"):rep(1000 * 1000)
+  local places = { "//" .. digits .. "!/", "//" .. digits .. ":" .. digits .. "x/", "//h:" .. digits .. "/" }
+  while true do
+    local head = kit.read_request(c)
+    if not head then return end
+    local place = places[tonumber(head:match "/(%d)")]
+    c:send("HTTP/1.1 302 Found\r\nLocation: " .. place .. "\r\nContent-Length: 0\r\n\r\n")
+  end
+end, function(http, url)
+  for at = 1, 2 do fails("redirect", "redirect: malformed host", http:get(url .. "/" .. at)) end
+  fails("redirect", "redirect: port out of range", http:get(url .. "/3"))
+end, { max_header = 4 << 20 })
+
 kit.test("the request fails if the head has more than max_fields fields", function(c)
   kit.read_request(c)
   c:send("HTTP/1.1 200 OK\r\n", ("A: b\r\n"):rep(11), "\r\n")

@@ -48,9 +48,9 @@ local function parse_host(text, scheme)
     if not inner:find ":.*:" then return nil end
     return inner:lower(), parse_port(port, scheme), "[" .. inner:lower() .. "]"
   end
-  local host
-  host, port = text:match "^([%w%-._~]+):?(%d*)$"
-  if not host then return nil end
+  local host, rest = text:match "^([%w%-._~]+)(.*)$"
+  port = rest == "" and rest or rest and rest:match "^:(%d*)$"
+  if not port then return nil end
   host = host:lower()
   return host, parse_port(port, scheme), host
 end
