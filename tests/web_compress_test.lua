@@ -76,6 +76,23 @@ t.test("every value of Accept-Encoding is parsed correctly, even after many diff
   end)
 end)
 
+-- Each of these took 2.5 s, in which the server could not respond to other clients.
+t.test("an Accept-Encoding with a long white space is parsed at once", function()
+  local blanks = (" "):rep(30 * 1000)
+  local app = web.new()
+  app:use(web.compress())
+  app:get("/", text)
+  http.with(app, function(open)
+    local c = open()
+    for i = 1, 200 do
+      local r = c:request("GET", "/", { ("Accept-Encoding: gzip;%sx%d, br"):format(blanks, i) })
+      t.eq(r.headers["content-encoding"], "br")
+      r = c:request("GET", "/", { ("Accept-Encoding: br;q=0.%d, gzip%s;q=1"):format(i, blanks) })
+      t.eq(r.headers["content-encoding"], "gzip")
+    end
+  end)
+end)
+
 t.test("lists, functions and pieces are compressed as well", function()
   local n = 0
   local bodies = {

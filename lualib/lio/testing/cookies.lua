@@ -1,6 +1,7 @@
 -- The cookies that the client of `app:test` keeps (RFC 6265 sections 5.1 to 5.4). Times are those of `lio.wall`, so a
 -- test that advances the clock sees cookies expire. Part of `lio.testing`.
 
+local trim <const> = require "lio.http.trim"
 local wall <const> = require("lio").wall
 
 local M = {}
@@ -40,8 +41,6 @@ local function parse_date(text)
   end
   return ((days_until(year, month, day) * 24 + tonumber(hour)) * 60 + tonumber(minute)) * 60 + tonumber(second)
 end
-
-local function trim(text) return text:match "^%s*(.-)%s*$" end
 
 -- Returns the folder of a path: what a cookie without a Path applies to (RFC 6265 section 5.1.4).
 local function default_path(path)

@@ -7,6 +7,7 @@
 local compress = require "lio.compress"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
+local trim <const> = require "lio.http.trim"
 local vary = require "lio.web.vary"
 
 local ORDER <const> = { "br", "gzip", "deflate" }
@@ -37,8 +38,9 @@ end
 local function qualities(value)
   local found = {}
   for item in value:gmatch "[^,]+" do
-    local name, parameters = item:match "^%s*([^;%s]+)%s*(.-)%s*$"
+    local name, rest = item:match "^%s*([^;%s]+)(.*)$"
     if name then
+      local parameters = trim(rest)
       local q = parameters:match "^;%s*[qQ]%s*=%s*([%d.]+)"
       name = name:lower()
       if name == "x-gzip" then name = "gzip" end

@@ -9,6 +9,7 @@
 local http = require "lio.http"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
+local trim <const> = require "lio.http.trim"
 
 -- The number of bytes that are read or copied at a time, and the maximum length of a file name in bytes.
 local PIECE <const> = 64 * 1024
@@ -32,7 +33,8 @@ end
 -- Returns the last component of a path, which may have slashes or backslashes, without control characters or
 -- surrounding blanks; "file" if no name is left.
 local function basename(filename)
-  local name = filename:match("[^/\\]*$"):gsub("[%c\127]", ""):gsub("^%s+", ""):gsub("%s+$", "")
+  local last = filename:match "^.*[/\\](.*)$" or filename
+  local name = trim((last:gsub("[%c\127]", "")))
   if name == "" or name == "." or name == ".." then return "file" end
   return shorten(name)
 end
