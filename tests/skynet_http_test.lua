@@ -43,6 +43,43 @@ t.test("url.parse splits a target, and parse_query decodes names and values", fu
   t.eq(url.parse_query "", {})
 end)
 
+-- The pattern took a time that grows with the square of the length.
+t.test("parse_query ignores pairs without '=' in linear time", function()
+  local url = require "http.url"
+  local long = ("a"):rep(1 << 20)
+  t.eq(url.parse_query(long), {})
+  t.eq(url.parse_query(long .. "&b=c&" .. long), { b = "c" })
+  t.eq(url.parse_query "a&b=c", { b = "c" })
+  t.eq(url.parse_query "=x&a==b&&c=&d+=+&=", { [""] = { "x", "" }, a = "=b", c = "", ["d "] = " " })
+end)
+
+t.test("white space around the value of a field is removed in linear time", function()
+  local internal = require "http.internal"
+  local blanks = (" "):rep(1 << 20)
+  t.eq(internal.fields({ "a: b" .. blanks .. "c", "d:" .. blanks, "e:f" .. blanks, "g:" .. blanks .. "h\t" }, 1),
+    { a = "b" .. blanks .. "c", d = "", e = "f", g = "h" })
+  t.eq(internal.fields({ "a:\t b \t", " \tc  d ", "\t" }, 1), { a = "b c  d " })
+  t.is_nil(internal.fields({ blanks .. "x" }, 1))
+  t.is_nil(internal.fields({ "a" .. blanks .. ": x" }, 1))
+  t.is_nil(internal.fields({ ": x" }, 1))
+end)
+
+-- All unused bytes used to be copied for each chunk.
+t.test("a body in very many small chunks is read in linear time", function()
+  local internal = require "http.internal"
+  local count <const> = 1 << 20
+  local pieces = { ("1\r\nx\r\n"):rep(count) .. "0\r\na: b\r\n", "\r\nrest" }
+  local at = 0
+  local input = internal.input(function(size)
+    t.is_nil(size)
+    at = at + 1
+    return pieces[at]
+  end)
+  local header = { ["transfer-encoding"] = "chunked" }
+  t.ok(internal.body(input, header) == ("x"):rep(count))
+  t.eq({ header.a, input:rest() }, { "b", "rest" })
+end)
+
 test("a request is read, and its response is written", {
   main = [[
     local port = serve_http(function(code, target, method, header, body)
@@ -97,6 +134,25 @@ test("invalid requests get the status of the refusal", {
   out = {
     "400 1", "505 1", "400 1", "413 1", "400 1", "400 1", "501 1", "400 1", "413 1", "400 1", "400 1", "413 1",
   },
+})
+
+-- Only the length of each line was limited, and lines after the 257th were taken for the next message.
+test("trailers of more than 8 KiB are refused", {
+  main = [[
+    local port = serve_http(function(code, _, _, header, body)
+      return code, (body or "") .. #(header and header.x or "")
+    end)
+    local function try(trailers)
+      local text = raw(port, "PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nb\r\n0\r\n" .. trailers)
+      say(text:match "^HTTP/1.1 (%d+)", text:match "\r\n\r\n(.*)$")
+    end
+    try(("x:y\r\n"):rep(1000) .. "\r\n")
+    try(("x:" .. ("y"):rep(98) .. "\r\n"):rep(80) .. "\r\n")
+    try(("x:y\r\n"):rep(1700) .. "\r\n")
+    try("x:" .. ("y"):rep(8188) .. "\r\n\r\n")
+    try("x:" .. ("y"):rep(8189) .. "\r\n\r\n")
+  ]],
+  out = { "200\tb1000", "200\tb80", "400\t0", "200\tb8188", "400\t0" },
 })
 
 test("read_request returns nil and the error if the connection ends", {

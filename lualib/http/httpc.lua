@@ -59,7 +59,7 @@ end
 
 -- Reads the rest of a connection.
 local function read_to_end(id, input)
-  return input.rest .. (sockethelper.readall(id) or "")
+  return input:rest() .. (sockethelper.readall(id) or "")
 end
 
 local function exchange(id, method, authority, target, header, content)

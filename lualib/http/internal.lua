@@ -1,59 +1,81 @@
 -- The format of HTTP/1 messages, for http.httpd and http.httpc: heads, bodies with a length, bodies in chunks. A
 -- message is read by a function `read(size)`, which raises if the connection has ended; see http.sockethelper.
 
+local trim <const> = require "lio.http.trim"
+
 local M = {}
 
--- The limits of a head, of a line in a chunked body, and of trailers, in bytes.
+-- The limits of a head, or of trailers, and of a line in a chunked body, in bytes.
 local HEAD_MAX <const>, LINE_MAX <const> = 8192, 256
 
--- Bytes that were read and not used.
+-- Bytes that were read: `data`. Those from the position `at` on were not used. Used bytes are removed only when more
+-- are read, so a message in many small chunks is not copied for each of them.
 local Input = {}
 Input.__index = Input
 
--- `input(read, rest)`: returns an object that reads through `read`, after the bytes `rest`.
-function M.input(read, rest)
-  return setmetatable({ read = read, rest = rest or "" }, Input)
+-- `input(read)`: returns an object that reads through `read`.
+function M.input(read)
+  return setmetatable({ read = read, data = "", at = 1 }, Input)
 end
 
 -- `input:line(limit)`: returns the next line without its end; nil if it is longer than `limit`.
 function Input:line(limit)
-  local from = 1
+  local from = self.at
   while true do
-    local first, last = self.rest:find("\r\n", from, true)
+    local first, last = self.data:find("\r\n", from, true)
     if first then
-      if first - 1 > limit then return nil end
-      local line = self.rest:sub(1, first - 1)
-      self.rest = self.rest:sub(last + 1)
+      if first - self.at > limit then return nil end
+      local line = self.data:sub(self.at, first - 1)
+      self.at = last + 1
       return line
     end
-    if #self.rest > limit + 1 then return nil end
-    from = math.max(#self.rest, 1)
-    self.rest = self.rest .. self.read()
+    local rest = self:rest()
+    if #rest > limit + 1 then return nil end
+    self.data, self.at = rest .. self.read(), 1
+    -- The last byte of `rest` may be the first half of the line's end.
+    from = math.max(#rest, 1)
   end
 end
 
 -- `input:bytes(size)`: returns that many bytes.
 function Input:bytes(size)
-  local rest = self.rest
-  if #rest >= size then
-    self.rest = rest:sub(size + 1)
-    return rest:sub(1, size)
+  local from <const> = self.at
+  if #self.data - from + 1 >= size then
+    self.at = from + size
+    return self.data:sub(from, from + size - 1)
   end
-  self.rest = ""
+  local rest = self:rest()
+  self.data, self.at = "", 1
   return rest .. self.read(size - #rest)
 end
 
--- `input:head()`: returns the lines of a head; nil if the head is too long.
-function Input:head()
+-- `input:rest()`: returns the bytes that were read and not used. They remain.
+function Input:rest()
+  return self.data:sub(self.at)
+end
+
+-- Returns the next lines up to an empty one, without it; nil if they have more than HEAD_MAX bytes. If `is_head`, empty
+-- lines before the first one are skipped.
+local function read_lines(input, is_head)
   local lines, size = {}, 0
   while true do
-    local line = self:line(HEAD_MAX - size)
+    local line = input:line(HEAD_MAX - size)
     if not line then return nil end
-    if line == "" and #lines > 0 then return lines end
+    if line == "" and not (is_head and #lines == 0) then return lines end
     size = size + #line + 2
     if line ~= "" then lines[#lines + 1] = line end
     if size > HEAD_MAX then return nil end
   end
+end
+
+-- `input:head()`: returns the lines of a head; nil if the head is too long.
+function Input:head()
+  return read_lines(self, true)
+end
+
+-- `input:trailers()`: returns the lines of trailers; nil if they are too long.
+function Input:trailers()
+  return read_lines(self, false)
 end
 
 -- `add(values, name, value)`: stores a value by its name. If a name occurs several times, its value is the list of the
@@ -79,13 +101,13 @@ function M.fields(lines, from, header)
     if line:find "^[ \t]" then
       -- An old form: the value continues on the next line.
       if not name or type(header[name]) ~= "string" then return nil end
-      header[name] = header[name] .. " " .. line:match "^%s+(.-)%s*$"
+      header[name] = header[name] .. " " .. trim(line)
     else
       local value
-      name, value = line:match "^([^%s:]+):%s*(.-)%s*$"
+      name, value = line:match "^([^%s:]+):(.*)$"
       if not name then return nil end
       name = name:lower()
-      M.add(header, name, value)
+      M.add(header, name, trim(value))
     end
   end
   return header
@@ -105,13 +127,8 @@ local function chunks(input, limit, header)
     parts[#parts + 1] = input:bytes(length)
     if input:bytes(2) ~= "\r\n" then return nil, 400 end
   end
-  local lines = {}
-  repeat
-    local line = input:line(HEAD_MAX)
-    if not line then return nil, 400 end
-    lines[#lines + 1] = line ~= "" and line or nil
-  until line == "" or #lines > LINE_MAX
-  if not M.fields(lines, 1, header) then return nil, 400 end
+  local lines = input:trailers()
+  if not lines or not M.fields(lines, 1, header) then return nil, 400 end
   return table.concat(parts)
 end
 

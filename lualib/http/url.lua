@@ -21,8 +21,11 @@ end
 function M.parse_query(query)
   misuse.check("parse_query", 1, query, "string")
   local values = {}
-  for encoded_name, encoded_value in query:gmatch "([^&=]*)=([^&]*)" do
-    add(values, decode((encoded_name:gsub("+", " "))), decode((encoded_value:gsub("+", " "))))
+  for pair in query:gmatch "[^&]+" do
+    local encoded_name, encoded_value = pair:match "^([^=]*)=(.*)$"
+    if encoded_name then
+      add(values, decode((encoded_name:gsub("+", " "))), decode((encoded_value:gsub("+", " "))))
+    end
   end
   return values
 end
