@@ -47,7 +47,7 @@ end
 -- host, and any prefix that a proxy removes, are unknown. It begins with a dot, so that no part of the path is read as
 -- a host.
 local function with_slash(req)
-  local name = req.raw_path:match "[^/]*$"
+  local name = req.raw_path:match "^.*/(.*)$" or req.raw_path
   local query = req.raw_query
   return "./" .. name .. "/" .. (query and "?" .. query or "")
 end
