@@ -312,6 +312,18 @@ kit.test("a stream that is closed while it yields fails", tiny, function(http, u
   for _ = 1, 2 do t.eq({ res:piece() }, { nil, "closed", "closed" }) end
 end)
 
+kit.test("a stream that is closed before its end fails, even if all bytes have arrived", tiny, function(http, url)
+  local res = t.ok(http:get(url, { stream = true }))
+  t.raises("response body: closed", function()
+    for _ in res:stream() do res:close() end
+  end)
+  t.eq({ res:text() }, { nil, "closed", "closed" })
+  res = t.ok(http:get(url, { stream = true }))
+  for _ in res:stream() do end
+  res:close()
+  t.eq({ res:piece() }, { nil })
+end)
+
 -- Regression: the bytes between two codings were not limited, so that a body of 300 bytes could take seconds.
 for what, text in pairs { ["nothing"] = "", ["little"] = "x" } do
   kit.test("a body with two codings is too long if much decodes to " .. what .. " in between", function(c)

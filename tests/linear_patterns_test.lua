@@ -1,6 +1,6 @@
 -- Every pattern that the library gives to find, match, gmatch or gsub takes linear time, also on a hostile text.
 -- No timeout can stop a call of the string library: a pattern such as "%s+$" is quadratic, and a peer that chooses the
--- text would stop the whole server. The steps of the matcher are counted, so the result does not depend on a clock.
+-- text would stop the whole server. The steps of a matcher are counted, so the result does not depend on a clock.
 
 local t = require "tests.kit"
 local lexer = require "lio.check.lexer"

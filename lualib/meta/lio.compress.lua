@@ -59,7 +59,8 @@ function Decoder:write(bytes) end
 function Decoder:feed(bytes) end
 
 ---Decodes a part of the bytes that `feed` has kept: at most 4 KiB, to less than 256 KiB. So a program can decode data
----of any size in pieces, and do other work in between; the limit of the decoder does not apply.
+---of any size in pieces, and do other work in between; the limit of the decoder does not apply. A step takes a few
+---milliseconds at most, but one of hostile brotli can take 0.2 seconds.
 ---@return string? bytes the output, often `""`; nil if nothing is left to decode
 ---@return string? message
 ---@return string? code `"corrupt"`: invalid data, or bytes after the end

@@ -1,4 +1,4 @@
--- Measures the work of Lua patterns without a clock: a copy of the matcher of Lua's string library counts its steps.
+-- Measures the work of Lua patterns without a clock: a matcher like that of Lua's string library counts its steps.
 -- Used by tests/linear_patterns_test.lua. Captures are ignored, because they do not change what a pattern matches;
 -- `%b`, `%f` and back references are not supported.
 
@@ -133,7 +133,7 @@ end
 
 -- Hostile texts ----------------------------------------------------------------------------------
 
--- Returns one character for each group of bytes that no set of the items tells apart, printable ones if possible.
+-- Returns one character for each group of bytes that no set of the items separates, printable ones if possible.
 local function alphabet_of(items)
   local found, known = {}, {}
   for offset = 0, 255 do

@@ -1,6 +1,8 @@
 //! Decoders, which decode in steps. Invariant: a step decodes at most [`STEP_INPUT`] bytes, and ends when it has output
 //! [`STEP_OUTPUT`] bytes, even if a very small input decodes to much more. A decoder holds a window and decoded bytes of at
-//! most 16 MiB (brotli) or 64 KiB (flate2).
+//! most 16 MiB (brotli) or 64 KiB (flate2). A step takes a few milliseconds at most, except that brotli's decoder fills
+//! its window before it outputs anything: hostile data of a few bytes can make it copy 16 MiB two bytes at a time, which
+//! takes 0.2 seconds.
 
 use super::Coding;
 use brotli::enc::StandardAlloc;

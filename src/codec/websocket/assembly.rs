@@ -14,8 +14,10 @@ const RATIO_FLOOR: usize = 1 << 20;
 const COMPRESSED_FACTOR: u64 = 2;
 const COMPRESSED_ALLOWANCE: u64 = 4096;
 /// The compressed form of a message may have at most this number of bytes for each byte of data, and
-/// [`COMPRESSED_ALLOWANCE`] more. A peer that flushes after every byte needs 8; blocks without data take much time.
-const EXPANSION_FACTOR: u64 = 8;
+/// [`COMPRESSED_ALLOWANCE`] more. A peer that flushes after every byte needs 11 at most; blocks without data take much
+/// time. This is checked after each [`CHECKED`] bytes, so that it does not depend on how the bytes are split.
+const EXPANSION_FACTOR: u64 = 12;
+const CHECKED: u64 = COMPRESSED_ALLOWANCE;
 
 const NOT_UTF8: Refusal = Refusal::new(close::INVALID_DATA, "text that is not UTF-8");
 const TOO_LONG: Refusal = Refusal::new(close::MESSAGE_TOO_BIG, "message exceeds the limit");
@@ -130,12 +132,7 @@ impl Assembly {
             return self.check_text();
         }
         self.work += piece.len() as u64;
-        let inflated = piece.chunks(COMPRESSED_ALLOWANCE as usize).try_for_each(|slice| {
-            self.compressed += slice.len() as u64;
-            self.inflate(slice, limits)?;
-            let most = COMPRESSED_ALLOWANCE + EXPANSION_FACTOR * self.data.len() as u64;
-            if self.compressed > most { Err(EMPTY) } else { Ok(()) }
-        });
+        let inflated = self.inflate_piece(piece, limits);
         // An invalid text is refused for that reason, even if corrupt data follows it in the same piece.
         self.check_text()?;
         inflated
@@ -196,6 +193,21 @@ impl Assembly {
             true => Ok(()),
             false => Err(CORRUPT),
         }
+    }
+
+    fn inflate_piece(&mut self, mut piece: &[u8], limits: &Limits) -> Result<(), Refusal> {
+        while !piece.is_empty() {
+            let length = (CHECKED - self.compressed % CHECKED).min(piece.len() as u64);
+            let (slice, rest) = piece.split_at(length as usize);
+            self.compressed += length;
+            self.inflate(slice, limits)?;
+            let most = COMPRESSED_ALLOWANCE + EXPANSION_FACTOR * self.data.len() as u64;
+            if self.compressed.is_multiple_of(CHECKED) && self.compressed > most {
+                return Err(EMPTY);
+            }
+            piece = rest;
+        }
+        Ok(())
     }
 
     fn inflate(&mut self, mut input: &[u8], limits: &Limits) -> Result<(), Refusal> {

@@ -186,6 +186,9 @@ fn inflated_at_once(payload: &[u8], limit: usize) -> Option<Vec<u8>> {
     (is_whole && status != Status::StreamEnd).then_some(out)
 }
 
+/// A shorter compressed message is never refused for too little data.
+const TOO_LITTLE_FROM: u64 = 8192;
+
 /// Checks that a valid message was received, or refused for a limit.
 fn check_refusal_or(events: &[Received], kind: Kind, expected: &[u8], compressed: usize, limits: &Limits) {
     let exceeds_ratio = expected.len() > 1 << 20 && expected.len() / limits.ratio.max(1) as usize > compressed;
@@ -194,6 +197,9 @@ fn check_refusal_or(events: &[Received], kind: Kind, expected: &[u8], compressed
         [Received::Refused(1007, _)] => assert!(kind == Kind::Text && std::str::from_utf8(expected).is_err()),
         // The ratio is also checked for each part of the message.
         [Received::Refused(1009, _)] => assert!(expected.len() > 1 << 20, "{events:?}"),
+        [Received::Refused(1008, _)] => {
+            assert!(compressed as u64 >= TOO_LITTLE_FROM && expected.len() < compressed, "{events:?}");
+        }
         // The last block may be incomplete.
         [Received::Refused(1002, _)] => {}
         _ => panic!("{events:?} {exceeds_ratio}"),

@@ -41,7 +41,8 @@ function Chain:feed(data)
   return feed(self[1], data)
 end
 
--- `chain:step()`: decodes a part of what has been fed, in a few milliseconds. Returns data, often ""; nil if nothing is
+-- `chain:step()`: decodes a part of what has been fed, usually in a few milliseconds (`src/codec/compression/decode.rs`
+-- names the longest time). Returns data, often ""; nil if nothing is
 -- left; or nil, message, code.
 function Chain:step()
   for at = #self, 1, -1 do

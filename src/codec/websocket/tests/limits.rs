@@ -101,26 +101,34 @@ fn a_compressed_message_needs_data() {
         out.push(0);
         frame(BINARY | COMPRESSED, &out)
     };
-    let mut reader = client_with(FORGETS, Limits::default());
     let expected = [Received::Binary(vec![7; 9])];
-    assert_eq!(received(&mut reader, [&message(800, &[7; 9])[..]]), expected);
-    assert_eq!(reader.take_work(), 4005 + compressed_bytes(&[7; 9]).len() as u64);
-    assert_eq!(reader.take_work(), 0);
-    let refused = [Received::Refused(1008, "compressed message with too little data")];
-    assert_eq!(received(&mut client_with(FORGETS, Limits::default()), [&message(900, &[7; 9])[..]]), refused);
-    let expected = [Received::Binary(vec![7; 100])];
-    assert_eq!(received(&mut client_with(FORGETS, Limits::default()), [&message(900, &[7; 100])[..]]), expected);
+    let (accepted, refused) = (message(1636, &[7; 9]), message(1637, &[7; 9]));
+    // The pieces do not matter.
+    for size in [1, 1000, 4096, 4100, 5000, 9000] {
+        let mut reader = client_with(FORGETS, Limits::default());
+        assert_eq!(received(&mut reader, accepted.chunks(size)), expected, "in pieces of {size}");
+        assert_eq!(reader.take_work(), accepted.len() as u64 - 4, "without the head");
+        assert_eq!(reader.take_work(), 0);
+        let expected = [Received::Refused(1008, "compressed message with too little data")];
+        assert_eq!(received(&mut reader, refused.chunks(size)), expected, "in pieces of {size}");
+    }
+    let expected = [Received::Binary(vec![7; 400])];
+    let long = message(1700, &[7; 400]);
+    assert_eq!(received(&mut client_with(FORGETS, Limits::default()), [&long[..]]), expected);
 }
 
 /// A sender that flushes after each byte is accepted.
 #[test]
 fn a_compressed_message_may_be_flushed_after_every_byte() {
-    let mut compressor = flate2::Compress::new(flate2::Compression::default(), false);
-    let (data, mut out) = ((0..=255u8).cycle().take(20_000).collect::<Vec<u8>>(), Vec::with_capacity(400_000));
-    for byte in &data {
-        compressor.compress_vec(&[*byte], &mut out, flate2::FlushCompress::Sync).unwrap();
+    // The first one is without compression: a stored block of a byte, and an empty one.
+    for level in [0, 1, 6, 9] {
+        let mut compressor = flate2::Compress::new(flate2::Compression::new(level), false);
+        let (data, mut out) = ((0..=255u8).cycle().take(20_000).collect::<Vec<u8>>(), Vec::with_capacity(400_000));
+        for byte in &data {
+            compressor.compress_vec(&[*byte], &mut out, flate2::FlushCompress::Sync).unwrap();
+        }
+        out.truncate(out.len() - 4);
+        let mut reader = client_with(FORGETS, Limits::default());
+        assert_eq!(received(&mut reader, [&frame(BINARY | COMPRESSED, &out)[..]]), [Received::Binary(data)], "{level}");
     }
-    out.truncate(out.len() - 4);
-    let mut reader = client_with(FORGETS, Limits::default());
-    assert_eq!(received(&mut reader, [&frame(BINARY | COMPRESSED, &out)[..]]), [Received::Binary(data)]);
 }
