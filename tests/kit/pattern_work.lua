@@ -1,4 +1,4 @@
--- Measures the work of Lua patterns without a clock: a matcher like that of Lua's string library counts its steps.
+-- Measures the work of Lua patterns without a clock: a matcher counts its steps, and works as that of Lua itself does.
 -- Used by tests/linear_patterns_test.lua. Captures are ignored, because they do not change what a pattern matches;
 -- `%b`, `%f` and back references are not supported.
 
