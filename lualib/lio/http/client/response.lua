@@ -94,7 +94,10 @@ end
 function Response:close()
   local conn = self.conn
   if not conn then return end
-  if not conn.responses:is_complete() then return fail(self, "closed", "closed") end
+  if not conn.responses:is_complete() then
+    fail(self, "closed", "closed")
+    return
+  end
   release(self)
   -- The rest of the body has arrived, but has not been decoded.
   if self.decoder then self.failure = { message = "closed", code = "closed" } end
