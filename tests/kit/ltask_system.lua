@@ -107,8 +107,10 @@ kit.literal = literal
 -- script can require the modules whose names begin with `ltask`, even if they are not built in.
 function kit.host(lua_path) return t.lio(lua_path) .. [[ -e "require 'lio'"]] end
 
--- Seconds, which only a program that hangs reaches. Under memcheck, programs are slow, and a killed one gets no report.
-local LIMIT <const> = os.getenv "LIO_MEMCHECK" and 200 or 60
+-- Seconds, which only a program that hangs reaches. Under memcheck and ThreadSanitizer, programs are slow, and a killed
+-- one gets no report.
+local is_slow <const> = os.getenv "LIO_MEMCHECK" or os.getenv "LIO_TEST_SANITIZER" == "thread"
+local LIMIT <const> = is_slow and 200 or 60
 
 --- Writes `source` as program.lua into `dir` (default: a new folder), and runs it in a child process in that folder.
 -- Returns the table of t.run. Raises an error after `seconds` (default: LIMIT). If `drops_blocks` is true, the program
