@@ -153,7 +153,8 @@ sanitize-threads: tools ## the suites with several threads, with ThreadSanitizer
 
 # Tests whose inputs are large take hours there: fuzzers' seeds, compression, cryptography, all dates. A VM is code in C.
 MIRI_SKIPPED := fuzz compression compressed_message inflate crypto skynet_crypt every_date every_split linear_time \
-  outweigh properties model work_is_linear does_not_grow truncated_message status_lines only_the_last_elements around_broadcasts not_reused_soon _vm_
+  outweigh properties model work_is_linear does_not_grow truncated_message status_lines only_the_last_elements \
+  around_broadcasts not_reused_soon _vm_
 MIRI := codec:: memory:: ltask::message ltask::registry ltask::timers ltask::unanswered ltask::mailbox
 
 .PHONY: miri
