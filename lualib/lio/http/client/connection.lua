@@ -114,7 +114,7 @@ function Connection:yield(timeouts)
   self.driver:sleep(0)
   self.waited = now()
   if self.closed then return nil, "closed", "closed" end
-  if timeouts.deadline and now() >= timeouts.deadline then return timed_out "reading the body" end
+  if timeouts.deadline and self.waited >= timeouts.deadline then return timed_out "reading the body" end
   return true
 end
 

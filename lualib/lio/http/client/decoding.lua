@@ -42,8 +42,7 @@ function Chain:feed(data)
 end
 
 -- `chain:step()`: decodes a part of what has been fed, usually in a few milliseconds (`src/codec/compression/decode.rs`
--- names the longest time). Returns data, often ""; nil if nothing is
--- left; or nil, message, code.
+-- names the longest time). Returns data, often ""; nil if nothing is left; or nil, message, code.
 function Chain:step()
   for at = #self, 1, -1 do
     local stage, following = self[at], self[at + 1]
