@@ -91,13 +91,15 @@ for _, case in ipairs { { "a program", "" }, { "a worker", "workers = 2" } } do
 end
 
 -- Regression: only the memory of the VM was watched, which does not contain the bodies that a server receives.
-for _, case in ipairs { { "a program", "" }, { "workers", "workers = 2" } } do
+-- lio may leave 8 MiB of unused memory, and 8 MiB of garbage in each VM: a loop may be idle for a moment within the burst.
+for _, case in ipairs { { "a program", "", 1 }, { "workers", "workers = 2", 2 } } do
   test("the memory of received bodies is returned to the system: " .. case[1], case[2], function(get, port)
     local before, peak = memory(get), nil
-    upload(port, 200, 200000, function() peak = memory(get) end)
-    t.ok(peak > before + 20000, ("%.0f KiB before, %.0f at most"):format(before, peak))
+    local limit <const> = before + (8 + 8 * case[3] + 4) * 1024
+    upload(port, 200, 400000, function() peak = memory(get) end)
+    t.ok(peak > before + 60000, ("%.0f KiB before, %.0f at most"):format(before, peak))
     local deadline = loop.now() + 20
-    while memory(get) > before + 12000 do
+    while memory(get) > limit do
       t.ok(loop.now() < deadline, ("%.0f KiB before, %.0f at most, %.0f after"):format(before, peak, (memory(get))))
       loop.sleep(0.3)
     end
