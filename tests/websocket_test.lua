@@ -5,6 +5,8 @@ local t = require "tests.kit"
 local kit = require "tests.kit.websocket"
 local loop = require "lio.loop"
 local task = require "lio.task"
+local web = require "lio.webserver"
+local encoder = require("lio.compress").encoder
 
 local frame <const>, close_frame <const> = kit.frame, kit.close_frame
 local CONTINUATION <const>, TEXT <const>, BINARY <const>, CLOSE <const>, PING <const>, PONG <const> =
@@ -90,6 +92,44 @@ t.test("bytes that arrive one by one give the same messages", function()
     raw:send(close_frame(1000))
     t.eq({ raw:read_close() }, { 1000, "", true })
   end)
+end)
+
+-- Regression: only reads counted, so decompression of much data held up other tasks.
+t.test("other tasks run between parts of a message whose decompression is long", function()
+  local app = web.new { grace = 1 }
+  local rounds, received = 0, {}
+  app:ws("/", function(ws)
+    for message in ws:messages() do
+      received[#received + 1] = #message
+      ws:send(tostring(rounds))
+    end
+  end)
+  local runs = {}
+  for i = 1, 90000 do runs[i] = string.char(math.random(0, 255)):rep(8) end
+  local text = table.concat(runs)
+  -- A final block, to which an empty one is added (RFC 7692, section 7.2.3.4).
+  local payload = encoder("deflate"):finish(text):sub(3, -5) .. "\0"
+  -- More than two reads of 64.5 KiB, and it is sent by one call, so the server finds all bytes when it begins to read.
+  t.ok(#payload > 135000 and #payload < 180000, #payload)
+  kit.with(app, function(open)
+    local counter = loop.fork(function()
+      while true do
+        rounds = rounds + 1
+        loop.sleep(0)
+      end
+    end)
+    local raw = open { "Sec-WebSocket-Extensions: permessage-deflate" }
+    local function count(opts)
+      local before = rounds
+      raw:send(frame(BINARY, payload, opts))
+      local _, answer = raw:read()
+      return tonumber(answer) - before
+    end
+    local fewest = count()
+    t.eq(count { rsv = 4 }, fewest + 2)
+    t.eq(received, { #payload, #text })
+    loop.kill(counter)
+  end, nil, "unix:" .. t.tmp() .. "/socket")
 end)
 
 t.test("ws:ping sends the payload, and rejects a payload that is too long", function()

@@ -13,9 +13,14 @@ local SECONDS <const> = 10
 local Client = {}
 Client.__index = Client
 
---- Connects to a port of 127.0.0.1 and returns a client. `opts` are the options of `net.connect`.
-function http.open(port, opts)
-  local c, message = net.connect("127.0.0.1", port, opts)
+--- Connects to a port of 127.0.0.1, or to "unix:/path", and returns a client. `opts` are the options of `net.connect`.
+function http.open(place, opts)
+  local c, message
+  if type(place) == "string" then
+    c, message = net.connect(place, nil, opts)
+  else
+    c, message = net.connect("127.0.0.1", place, opts)
+  end
   if not c then error("connect: " .. message, 2) end
   net.timeout(c, SECONDS, SECONDS)
   return setmetatable({ c = c }, Client)
@@ -143,16 +148,16 @@ function Client:silent(seconds)
   return data == nil and message == "timeout"
 end
 
---- Serves `app` on a port that the system chooses, and calls `f(open, server)` in the same loop. `open(opts)` returns a
--- new client. The clients and the server are closed afterwards. `listen`: options of
---- `app:listen`.
-function http.with(app, f, listen)
+--- Serves `app` on a port that the system chooses, or at `path`, a unix socket, and calls `f(open, server)` in the same
+-- loop. `open(opts)` returns a new client. The clients and the server are closed afterwards. `listen`: options of
+-- `app:listen`.
+function http.with(app, f, listen, path)
   local clients = {}
   loop.run(function()
-    local server = assert(app:listen("127.0.0.1:0", listen))
-    local port = math.tointeger(tonumber(server.url:match ":(%d+)/$"))
+    local server = assert(app:listen(path or "127.0.0.1:0", listen))
+    local place = path or math.tointeger(tonumber(server.url:match ":(%d+)/$"))
     local function open(opts)
-      local client = http.open(port, opts)
+      local client = http.open(place, opts)
       clients[#clients + 1] = client
       return client
     end

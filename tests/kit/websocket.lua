@@ -116,12 +116,13 @@ function kit.shake(client, path, fields)
 end
 
 --- Serves `app`, and calls `f(open, connect, server, url)`: `open(fields)` returns a raw connection after a handshake,
--- `connect(opts)` a connection of `websocket.connect`, to "/".
-function kit.with(app, f, listen)
+-- `connect(opts)` a connection of `websocket.connect`, to "/". With `path` the server listens on this unix socket, and
+-- `connect` cannot be used.
+function kit.with(app, f, listen, path)
   http.with(app, function(open_client, server)
     local url = server.url:gsub("^http", "ws")
-    local function open(fields, path)
-      local raw, head = kit.shake(open_client(), path, fields)
+    local function open(fields, target)
+      local raw, head = kit.shake(open_client(), target, fields)
       if head.status ~= 101 then error("the handshake was refused: " .. head.status, 2) end
       return raw, head
     end
@@ -134,7 +135,7 @@ function kit.with(app, f, listen)
     local done = table.pack(xpcall(f, debug.traceback, open, connect, server, url))
     loop.cancel(deadline)
     if not done[1] then error(done[2], 0) end
-  end, listen)
+  end, listen, path)
 end
 
 --- Serves one route, "/". An error in `handler` fails the test.
