@@ -91,8 +91,8 @@ for _, case in ipairs { { "a program", "" }, { "a worker", "workers = 2" } } do
 end
 
 -- Regression: only the memory of the VM was watched, which does not contain the bodies that a server receives.
--- lio may leave 8 MiB of unused memory, and 8 MiB of garbage in each VM: a loop may be idle for a moment within the
--- burst.
+-- A loop may be idle for a moment within the burst, so lio may leave 8 MiB of unused memory, and 8 MiB of garbage in
+-- each VM; 4 MiB are for the rest, such as the listener's VM.
 for _, case in ipairs { { "a program", "", 1 }, { "workers", "workers = 2", 2 } } do
   test("the memory of received bodies is returned to the system: " .. case[1], case[2], function(get, port)
     local before, peak = memory(get), nil
