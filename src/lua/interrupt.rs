@@ -4,11 +4,14 @@
 //! and the hook calls the function. `lua_sethook` may be called from a signal handler; the stock interpreter does so
 //! for Ctrl-C. The signal is SIGURG, which is ignored by default and which Go's runtime uses for the same purpose. If
 //! the program has its own handler for this signal, that handler stays installed, and no VM is interrupted. A hook that
-//! the program has set with `debug.sethook` is set again when the function has run.
+//! the program has set with `debug.sethook` is set again when the function has run. Code that reads or changes hooks
+//! holds interrupts, see `interrupt_hold`.
 
 use super::call::Call;
 use super::fault::Fault;
 use super::function::zero_sized;
+use super::hook::Hook;
+use super::interrupt_hold::HeldInterrupts;
 use super::pusher::Pusher;
 use super::state::State;
 use super::threads::Threads;
@@ -190,8 +193,24 @@ impl Call<'_> {
         {
             // No function has this frame, so no return ends the pause.
             context.closing.begin(self.state.cast());
-            set_hook(context, self, ffi::LUA_MASKCOUNT, CLOSING_INSTRUCTIONS);
+            change_hook(context, self, ffi::LUA_MASKCOUNT, CLOSING_INSTRUCTIONS);
         }
+    }
+
+    /// Runs `access`, which reads or changes the hook of the coroutine at `index`, while interrupts are held: it finds
+    /// the program's hook, unless an error is being raised again in the coroutine.
+    pub(crate) fn access_hook<R>(&mut self, index: c_int, access: impl FnOnce(&mut Call<'_>) -> R) -> R {
+        let Some(context) = vm_context::context_of(self) else { return access(self) };
+        let _held = HeldInterrupts::begin(context);
+        if let Some(state) = self.coroutine_at(index)
+            && has_hook(context, &state)
+            && (state.debug_hook().events, state.debug_hook().count) == (ffi::LUA_MASKCOUNT, 1)
+        {
+            // The interrupt has not taken effect yet.
+            restore_hook(context, &state);
+            context.hold.defer();
+        }
+        access(self)
     }
 
     /// Lets interrupts of the VM reach the coroutines that `threads` runs, in addition to the main function.
@@ -254,29 +273,35 @@ extern "C" fn on_signal(_: c_int, _: *const libc::siginfo_t, _: *mut c_void) {
     interrupt_running_vm();
 }
 
-/// Sets the hook in the VM that this thread is running.
+/// Interrupts the VM that this thread is running, unless its interrupts are held.
 fn interrupt_running_vm() {
     let context = RUNNING.get();
-    if context.is_null() {
+    // SAFETY: this thread runs the VM, so its context exists.
+    if let Some(context) = unsafe { context.as_ref() }
+        && !context.hold.defers()
+    {
+        interrupt(context);
+    }
+}
+
+/// Sets the hook of interrupts in a VM that this thread is running. Called by the signal handler while interrupts are not
+/// held, and otherwise while they are. Only plain fields are read, and only values are changed that no other thread uses
+/// and that other code changes only while interrupts are held. clock_gettime(2) and write(2) are async-signal-safe, and
+/// rustix calls the kernel directly, so `errno` does not change.
+pub(super) fn interrupt(context: &VmContext) {
+    if context.closing.ignores_signal() {
         return;
     }
-    // SAFETY: this thread runs the VM, so its context exists. Only plain fields are read, only atomics that no other
-    // thread uses are changed, and the thread that runs a VM may call `lua_sethook` at any time. clock_gettime(2) and
-    // write(2) are async-signal-safe, and rustix calls the kernel directly, so `errno` does not change.
-    unsafe {
-        let context = &*context;
-        if context.closing.ignores_signal() {
-            return;
-        }
-        if let Some(main) = context.main_coroutine() {
-            set_hook(context, &main, ffi::LUA_MASKCOUNT, 1);
-        }
-        if let Some(threads) = threads(context) {
-            threads.for_each_running(false, |state| set_hook(context, &State::new(state), ffi::LUA_MASKCOUNT, 1));
-            let now = clock_gettime(ClockId::ThreadCPUTime);
-            if let Some(age) = threads.work.interrupted(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64) {
-                work::report_c_function(age);
-            }
+    if let Some(main) = context.main_coroutine() {
+        set_hook(context, &main, ffi::LUA_MASKCOUNT, 1);
+    }
+    if let Some(threads) = threads(context) {
+        // SAFETY: the coroutine is running, so it exists.
+        threads
+            .for_each_running(false, |state| set_hook(context, &unsafe { State::new(state) }, ffi::LUA_MASKCOUNT, 1));
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        if let Some(age) = threads.work.interrupted(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64) {
+            work::report_c_function(age);
         }
     }
 }
@@ -289,43 +314,37 @@ fn threads(context: &VmContext) -> Option<&Threads> {
 
 /// Sets the hook of interrupts in a coroutine, for the events of `mask` and the instruction number `count`. Records the
 /// program's hook if none is recorded. If the hook of another coroutine is recorded, the program's hook is lost, because
-/// it is more important that loops can be ended.
+/// it is more important that loops can be ended. Only while no signal can arrive, or while interrupts are held.
 fn set_hook(context: &VmContext, state: &State, mask: c_int, count: c_int) {
     let Some(&hook) = context.on_interrupt.get() else { return };
-    let (current, replaced) = (state.hook_function(), &context.replaced_hook);
+    let (current, replaced) = (state.debug_hook(), &context.replaced_hook);
     let is_of_state = replaced.state.get() == state.state;
-    match current {
-        Some(current) if ptr::fn_addr_eq(current, hook) => {}
-        Some(current) if is_of_state || replaced.state.get().is_null() => replaced.record(state, current),
+    match current.function {
+        Some(_) if current.calls(hook) => {}
+        Some(_) if is_of_state || replaced.state.get().is_null() => replaced.record(state, current),
         // The program has removed its hook in the meantime.
         None if is_of_state => replaced.state.set(ptr::null_mut()),
         _ => {}
     }
-    state.set_hook(Some(hook), mask, count);
+    state.set_debug_hook(Hook { function: Some(hook), events: mask, count });
+}
+
+/// Sets the hook of interrupts in a coroutine, like [`set_hook`], at any time.
+fn change_hook(context: &VmContext, state: &State, mask: c_int, count: c_int) {
+    let _held = HeldInterrupts::begin(context);
+    set_hook(context, state, mask, count);
 }
 
 /// Whether a coroutine has the hook of interrupts.
 fn has_hook(context: &VmContext, state: &State) -> bool {
-    let current = state.hook_function();
-    context.on_interrupt.get().is_some_and(|&hook| current.is_some_and(|it| ptr::fn_addr_eq(it, hook)))
+    context.on_interrupt.get().is_some_and(|&hook| state.debug_hook().calls(hook))
 }
 
 /// Removes the hook of interrupts from a coroutine, and sets the program's hook again.
 fn restore_hook(context: &VmContext, state: &State) {
-    let replaced = &context.replaced_hook;
-    if !has_hook(context, state) {
-        return;
-    }
-    let is_of_state = replaced.state.get() == state.state;
-    let (hook, mask, count) = (replaced.hook.get(), replaced.mask.get(), replaced.count.get());
-    match hook.filter(|_| is_of_state) {
-        None => state.set_hook(None, 0, 0),
-        Some(hook) => {
-            // If a signal arrives now, the handler finds the hook of interrupts still set, and records nothing.
-            replaced.state.set(ptr::null_mut());
-            compiler_fence(Ordering::SeqCst);
-            state.set_hook(Some(hook), mask, count);
-        }
+    let _held = HeldInterrupts::begin(context);
+    if has_hook(context, state) {
+        state.set_debug_hook(context.replaced_hook.take(state));
     }
 }
 
@@ -333,7 +352,7 @@ fn restore_hook(context: &VmContext, state: &State) {
 /// raised again when the C function has returned.
 fn begin_closing(context: &VmContext, state: &State) {
     context.closing.begin(state.level(1).map_or(ptr::null_mut(), |record| frame_of(&record)));
-    set_hook(context, state, CLOSING, CLOSING_INSTRUCTIONS);
+    change_hook(context, state, CLOSING, CLOSING_INSTRUCTIONS);
 }
 
 /// Called when a function returns. If it is the C function that has caught the error, the error is raised again in the
@@ -341,7 +360,7 @@ fn begin_closing(context: &VmContext, state: &State) {
 fn end_closing(context: &VmContext, state: &State, record: &lua_Debug) {
     if context.closing.is_of(frame_of(record)) {
         context.closing.end();
-        set_hook(context, state, CAUGHT, 1);
+        change_hook(context, state, CAUGHT, 1);
     }
 }
 
@@ -362,7 +381,7 @@ where
     // raised, the step has ended and only its error remains. The values below belong to the interrupted function.
     unsafe {
         let mut to = Pusher::new(state);
-        let Some(context) = vm_context::context_of(&to) else { return to.set_hook(None, 0, 0) };
+        let Some(context) = vm_context::context_of(&to) else { return to.set_debug_hook(Hook::NONE) };
         match (*record).event {
             ffi::LUA_HOOKCALL | ffi::LUA_HOOKTAILCALL => return begin_closing(context, &to),
             ffi::LUA_HOOKRET => return end_closing(context, &to, &*record),
@@ -393,15 +412,15 @@ where
         if repeats {
             // Code that catches the error gets it again. A coroutine that has resumed this coroutine also gets it.
             let mask = if reaches_main { ffi::LUA_MASKCOUNT } else { CAUGHT };
-            set_hook(context, &to, mask, 1);
+            change_hook(context, &to, mask, 1);
             if let Some(main) = main.filter(|_| reaches_main) {
-                set_hook(context, &main, mask, 1);
+                change_hook(context, &main, mask, 1);
             }
             if let Some(threads) = threads(context) {
                 let is_reached = |state| reaches_main || state != context.main_coroutine.get();
                 threads.for_each_running(true, |state| {
                     if is_reached(state) {
-                        set_hook(context, &State::new(state), mask, 1);
+                        change_hook(context, &State::new(state), mask, 1);
                     }
                 });
             }

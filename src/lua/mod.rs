@@ -47,7 +47,9 @@
 //! | `collector` | garbage collection: the collector's mode, and when it starts |
 //! | `vm_context` | the Rust data of a VM that the core creates, and how to find it |
 //! | `chunk` | chunks of Lua code |
+//! | `hook` | the debug hook of a coroutine, as a value |
 //! | `interrupt` | code that a VM runs at the request of another thread |
+//! | `interrupt_hold` | sections in which interrupts wait, because a hook is read or changed |
 //! | `work` | the piece of work that a VM is doing, and when an interrupt first found it |
 //! | `traceback` | tracebacks of coroutines |
 //! | `warning` | the warnings of a program's VM |
@@ -71,7 +73,9 @@ mod fields;
 mod flow;
 mod frames;
 mod function;
+mod hook;
 pub(crate) mod interrupt;
+mod interrupt_hold;
 pub(crate) mod library;
 mod new;
 pub(crate) mod object;

@@ -6,12 +6,13 @@
 
 use super::call::Call;
 use super::fault::Fault;
+use super::hook::Hook;
+use super::interrupt_hold::HeldInterrupts;
 use super::pusher::Pusher;
 use super::returns::Push;
 use super::stack::Stack;
-use super::state::ffi_methods;
 use super::store::Store;
-use super::vm_context;
+use super::vm_context::{context_of, store_of};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -58,7 +59,7 @@ impl Call<'_> {
     /// Returns the VM's only shared value of type `T`, which is created on first use.
     pub(crate) fn shared<T: Default + 'static>(&mut self) -> Result<Rc<T>, Fault> {
         self.reserve(1)?;
-        let store = vm_context::store_of(self);
+        let store = store_of(self);
         self.room += 1;
         let shared = store.and_then(Store::shared::<T>);
         shared.ok_or_else(|| Fault::message("the VM is closing"))
@@ -122,23 +123,25 @@ impl Stack {
         self.call_unhooked(arguments, results)
     }
 
-    ffi_methods! {
-        /// Calls a function like [`Stack::call_isolated`], but without stopping the collector. Only for functions that
-        /// cannot run the collector.
-        pub(super) fn call_unhooked[mut](arguments: c_int, results: c_int) -> c_int,
-            given |stack| { (0..stack.count()).contains(&arguments) } =
-            |state| {
-                let mask = ffi::lua_gethookmask(state);
-                if mask == 0 {
-                    return ffi::lua_pcall(state, arguments, results, 0);
-                }
-                let hook = ffi::lua_gethook(state);
-                let count = ffi::lua_gethookcount(state);
-                ffi::lua_sethook(state, None, 0, 0);
-                let status = ffi::lua_pcall(state, arguments, results, 0);
-                ffi::lua_sethook(state, hook, mask, count);
-                status
-            };
+    /// Calls a function like [`Stack::call_isolated`], but without stopping the collector. Only for functions that cannot
+    /// run the collector.
+    #[inline(always)]
+    pub(super) fn call_unhooked(&mut self, arguments: c_int, results: c_int) -> c_int {
+        match self.has_debug_hook() {
+            false => self.call_protected(arguments, results),
+            true => self.call_without_hook(arguments, results),
+        }
+    }
+
+    /// Removes the hook during a call. Afterwards, an interrupt that arrived in the meantime takes effect.
+    #[cold]
+    fn call_without_hook(&mut self, arguments: c_int, results: c_int) -> c_int {
+        let _held = context_of(self).map(HeldInterrupts::begin);
+        let hook = self.debug_hook();
+        self.set_debug_hook(Hook::NONE);
+        let status = self.call_protected(arguments, results);
+        self.set_debug_hook(hook);
+        status
     }
 
     /// Stops a running collector until [`Call::resume_collector`] is called: no finalizer may run in the middle of a

@@ -245,15 +245,6 @@ impl State {
         /// Whether the collector is running: it has not been stopped, and no finalizer is active.
         pub(super) fn is_collecting[]() -> bool = |state| ffi::lua_gc(state, ffi::LUA_GCISRUNNING) == 1;
 
-        /// Sets or removes the debug hook. The mask is a sum of `LUA_MASK…`.
-        pub(super) fn set_hook[](hook: Option<ffi::lua_Hook>, mask: c_int, count: c_int) =
-            |state| ffi::lua_sethook(state, hook, mask, count);
-
-        /// Returns the current debug hook, its mask and its count.
-        pub(super) fn hook_function[]() -> Option<ffi::lua_Hook> = |state| ffi::lua_gethook(state);
-        pub(super) fn hook_mask[]() -> c_int = |state| ffi::lua_gethookmask(state);
-        pub(super) fn hook_count[]() -> c_int = |state| ffi::lua_gethookcount(state);
-
         /// Stops the collector.
         pub(super) fn stop_collector[]() = |state| { ffi::lua_gc(state, ffi::LUA_GCSTOP); };
 

@@ -12,6 +12,7 @@ use super::call::Call;
 use super::chunk::Chunk;
 use super::function::Function;
 use super::interrupt::{self, Interruption};
+use super::interrupt_hold::Hold;
 use super::protected::push_value;
 use super::pusher::Pusher;
 use super::state::{State, ffi_methods};
@@ -123,6 +124,7 @@ impl<T: Send + 'static> Vm<T> {
             warnings: Cell::default(),
             threads: OnceCell::new(),
             interrupted_threads: Cell::new(ptr::null()),
+            hold: Hold::default(),
             replaced_hook: ReplacedHook::default(),
             closing: Closing::default(),
         });

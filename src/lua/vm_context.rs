@@ -3,13 +3,15 @@
 //! can call its finalizer at any time. The finalizer only closes the store, see `registry`.
 
 use super::block::{shared_key, type_number};
+use super::hook::Hook;
+use super::interrupt_hold::Hold;
 use super::state::State;
 use super::store::Store;
 use crate::memory::Memory;
 use mlua::ffi::{self, lua_State};
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -36,6 +38,8 @@ pub(super) struct VmContext {
     pub(super) threads: OnceCell<Rc<dyn Any>>,
     /// The address of the value in `threads`; null if there is none. The signal handler reads it, so it is one word.
     pub(super) interrupted_threads: Cell<*const ()>,
+    /// Whether interrupts are held.
+    pub(super) hold: Hold,
     /// The hook of the program that an interrupt has replaced.
     pub(super) replaced_hook: ReplacedHook,
     /// The progress of code that has caught the error of an interrupt.
@@ -69,24 +73,34 @@ impl VmContext {
     }
 }
 
-/// A hook of the program, which an interrupt has replaced in one coroutine. The signal handler changes this value only
-/// while the hook of an interrupt is not running.
-#[derive(Default)]
+/// A hook of the program, which an interrupt has replaced in one coroutine. The signal handler also changes this value,
+/// so other code uses it only while interrupts are held.
 pub(super) struct ReplacedHook {
     /// The coroutine; null if no hook is replaced. Only compared, because the coroutine may have been freed.
     pub(super) state: Cell<*mut lua_State>,
-    pub(super) hook: Cell<Option<ffi::lua_Hook>>,
-    pub(super) mask: Cell<c_int>,
-    pub(super) count: Cell<c_int>,
+    hook: Cell<Hook>,
+}
+
+impl Default for ReplacedHook {
+    fn default() -> ReplacedHook {
+        ReplacedHook { state: Cell::default(), hook: Cell::new(Hook::NONE) }
+    }
 }
 
 impl ReplacedHook {
     /// Records the hook of a coroutine.
-    pub(super) fn record(&self, state: &State, hook: ffi::lua_Hook) {
-        self.hook.set(Some(hook));
-        self.mask.set(state.hook_mask());
-        self.count.set(state.hook_count());
+    pub(super) fn record(&self, state: &State, hook: Hook) {
+        self.hook.set(hook);
         self.state.set(state.state);
+    }
+
+    /// Returns the hook that was replaced in this coroutine, if there is one, and forgets it.
+    pub(super) fn take(&self, state: &State) -> Hook {
+        if self.state.get() != state.state {
+            return Hook::NONE;
+        }
+        self.state.set(ptr::null_mut());
+        self.hook.get()
     }
 }
 

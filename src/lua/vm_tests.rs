@@ -77,6 +77,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"other", Function::new(other)),
     (c"keep", Function::new(keep)),
     (c"anchored", Function::new(anchored)),
+    (c"hooks", Function::new(hooks)),
     (c"where_main_is", Function::new(|_: &mut Call<'_>| Ok(MainTraceback))),
 ];
 
@@ -322,4 +323,37 @@ fn the_data_is_dropped_after_the_finalizers() {
     assert_eq!(Arc::strong_count(&target), 2);
     drop(vm);
     assert_eq!(Arc::strong_count(&target), 1);
+}
+
+/// `hooks()`: interrupts the VM before and while it accesses the hook of the running coroutine. Returns whether it finds
+/// the program's hook both times.
+fn hooks(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let target = call.data::<Notes>().expect("the data of the VM").target.clone();
+    call.push(Running)?;
+    let is_own = |call: &mut Call<'_>| {
+        let hook = call.debug_hook();
+        (hook.function.is_some(), hook.events, hook.count) == (true, ffi::LUA_MASKCOUNT, 1000)
+    };
+    target.interrupt();
+    let before = is_own(call);
+    let index = call.count();
+    Ok(!before
+        && call.access_hook(index, |call| {
+            let first = is_own(call);
+            target.interrupt();
+            first && is_own(call)
+        }))
+}
+
+#[test]
+fn an_access_to_a_hook_finds_the_hook_of_the_program() {
+    with_interrupts(|target| {
+        let notes = Notes { target, ..Notes::default() };
+        let code = "debug.sethook(function() end, '', 1000) local found = hooks() note(tostring(found))
+            note(select(3, debug.gethook()) .. '')";
+        let mut vm = vm(notes, code);
+        assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
+        // The interrupts take effect afterwards, once.
+        assert_eq!(vm.lines, ["main:1: in main chunk", "true", "1000"]);
+    });
 }

@@ -6,6 +6,7 @@ mod alloc_failures;
 pub(crate) mod compress;
 pub(crate) mod coroutine;
 pub(crate) mod crypto;
+pub(crate) mod debug;
 pub(crate) mod descriptor;
 pub(crate) mod entries;
 pub(crate) mod file;
@@ -123,8 +124,13 @@ impl Library for Builtin {
 }
 
 /// The functions that prepare the VM of a program, in the order in which they are called.
-pub(crate) const PROGRAM: &[Function] =
-    &[OPEN_LIBRARIES, library::install_in_program::<Builtin>(), coroutine::INSTALL, supervisor::INSTALL];
+pub(crate) const PROGRAM: &[Function] = &[
+    OPEN_LIBRARIES,
+    library::install_in_program::<Builtin>(),
+    coroutine::INSTALL,
+    debug::INSTALL,
+    supervisor::INSTALL,
+];
 
 impl Environment for Builtin {
     const PREPARATION: Preparation = Preparation {

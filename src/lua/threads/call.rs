@@ -16,8 +16,16 @@ use std::rc::Rc;
 impl Threads {
     /// Calls the function below the topmost `arguments` values in protected mode, on a separate Lua thread. Replaces
     /// the function and its arguments with two results, or with the error. Returns whether the call succeeded.
-    #[cold]
     pub(crate) fn call(self: &Rc<Self>, call: &mut Call<'_>, arguments: c_int) -> Result<bool, Fault> {
+        self.call_for(call, arguments, 2)
+    }
+
+    /// Calls a function like [`Threads::call`], but for this number of results (0 to 3).
+    #[cold]
+    pub(crate) fn call_for(
+        self: &Rc<Self>, call: &mut Call<'_>, arguments: c_int, wanted: c_int,
+    ) -> Result<bool, Fault> {
+        assert!((0..=MAX_RESULTS).contains(&wanted));
         let function = call.count() - arguments;
         assert!(arguments >= 0 && function >= 1, "no function was pushed");
         self.push_call_thread(call)?;
@@ -33,7 +41,11 @@ impl Threads {
         call.move_to(&mut thread, moved);
         let (status, results) = thread.resume(call, moved);
         let ok = status == ffi::LUA_OK && (results == 0 || thread.is_true(1));
-        let wanted = if ok { 2 } else { 1 };
+        let wanted = if ok { wanted } else { 1 };
+        // The values are true and the results, or false and the error.
+        if thread.count() > wanted + 1 {
+            thread.shorten(wanted + 1);
+        }
         // There are fewer results if the function has closed its own coroutine.
         let found = wanted.min(thread.count());
         thread.move_to(call, found);
@@ -106,10 +118,13 @@ impl Threads {
     }
 }
 
-/// `(f, ...)`: calls `f(...)` in protected mode. Returns true and two results, or false and the error.
+/// The highest number of results of [`Threads::call_for`].
+const MAX_RESULTS: c_int = 3;
+
+/// `(f, ...)`: calls `f(...)` in protected mode. Returns true and the results, or false and the error.
 const PROTECT: Function = Function::native(|mut to| {
     let arguments = to.count() - 1;
-    let ok = to.call_protected(arguments, 2) == ffi::LUA_OK;
+    let ok = to.call_protected(arguments, MAX_RESULTS) == ffi::LUA_OK;
     to.push_boolean(ok);
     to.insert_top(1);
     to.count()

@@ -4,11 +4,11 @@ use super::anchors::{
     ANCHOR_THREAD, AnchorThread, BY_PLACE, CLOSE, CYCLE, Coroutine, FIRST, MAX_SPARES, RESUME_ERROR_TEXTS,
     RESUME_ERRORS, SPARES, place,
 };
-use super::hook::Hook;
 use super::places::{Threads, anchors_lost};
 use crate::lua::block::shared_key;
 use crate::lua::call::Call;
 use crate::lua::fault::Fault;
+use crate::lua::hook::Hook;
 use crate::lua::object::{self, Object};
 use crate::lua::returns::{Push, Pusher};
 use crate::lua::state::Kind;
@@ -68,7 +68,7 @@ impl Threads {
     ) -> Result<(), Fault> {
         let height = call.count();
         let threads = self.clone();
-        let result = call.create(CreatePlaces { threads, hook: call.debug_hook(), count, coroutines });
+        let result = call.create(CreatePlaces { threads, hook: call.inherited_hook(), count, coroutines });
         if result.is_ok() {
             call.drop_to(height);
         }
@@ -240,8 +240,8 @@ impl Push for CreatePlaces<'_> {
                 // A place is marked as used after the table contains its coroutine.
                 Some(entered) => {
                     let co = self.threads.next_place();
-                    let mut thread = to.push_coroutine();
-                    self.hook.set(&mut thread);
+                    let thread = to.push_coroutine();
+                    self.hook.set_in_new(&thread);
                     to.set_item(place(co));
                     self.threads.fill_place(co, thread.state);
                     entered.push(co);

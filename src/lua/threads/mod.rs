@@ -12,13 +12,11 @@
 //! | `links` | the chain of coroutines that programs have resumed |
 //! | `guards` | coroutines that stay alive only as long as a token is referenced |
 //! | `status` | queries about a coroutine |
-//! | `hook` | the debug hook of a new coroutine |
 
 mod anchors;
 mod call;
 mod create;
 mod guards;
-mod hook;
 mod links;
 mod places;
 mod resume;

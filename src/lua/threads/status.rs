@@ -1,9 +1,9 @@
 //! Queries about a coroutine that a step has as a value.
 
-use super::hook::Hook;
 use super::places::{Identity, coroutine_identity};
 use crate::lua::coroutine::Running;
 use crate::lua::fault::Fault;
+use crate::lua::hook::Hook;
 use crate::lua::returns::{Push, Pusher};
 use crate::lua::stack::Stack;
 use crate::lua::state::{Kind, State};
@@ -80,7 +80,7 @@ pub(crate) struct NewThread(Option<c_int>, Hook);
 impl NewThread {
     /// Describes a new coroutine with the debug hook of `stack`'s coroutine.
     pub(crate) fn new(stack: &Stack, function: Option<c_int>) -> NewThread {
-        NewThread(function, stack.debug_hook())
+        NewThread(function, stack.inherited_hook())
     }
 }
 
@@ -88,7 +88,7 @@ impl Push for NewThread {
     const REFERS_TO_STACK: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         let mut thread = to.push_coroutine();
-        self.1.set(&mut thread);
+        self.1.set_in_new(&thread);
         if let Some(index) = self.0 {
             to.push_copy(index);
             to.move_to(&mut thread, 1);

@@ -17,7 +17,7 @@ use crate::lua::{
     Argument, Call, Either, Fault, Function, FunctionTable, INDEX, LazyTable, Next, Nil, Outcome, Register,
     StoredInTable, TO_TEXT, VmOwned, functions, then,
 };
-use crate::modules::{coroutine, pack};
+use crate::modules::{coroutine, debug, pack};
 use crate::task::Tasks;
 use std::sync::atomic::Ordering;
 
@@ -127,6 +127,12 @@ fn replace_globals(call: &mut Call<'_>, _: Outcome) -> Result<Next<bool>, Fault>
         call.create(StoredInTable::new(globals, key, function))?;
     }
     call.push(coroutine::INSTALL)?;
+    Ok(Next::call(0, then(install_debug), 0))
+}
+
+fn install_debug(call: &mut Call<'_>, _: Outcome) -> Result<Next<bool>, Fault> {
+    call.drop_to(0);
+    call.push(debug::INSTALL)?;
     Ok(Next::call(0, then(set_tasks), 0))
 }
 
