@@ -18,7 +18,7 @@ local function show(...)
   for i = 1, list.n do
     list[i] = list[i] == hook and "hook" or tostring(list[i])
   end
-  print(list.n, table.concat(list, ", "))
+  print(list.n, list.n > 0 and table.concat(list, ", ") or "-")
 end
 ]]
 
@@ -44,11 +44,11 @@ t.test("a hook is set, returned and removed, in the running coroutine and in ano
     show(coroutine.wrap(function() return debug.gethook() end)())
   ]]), [[
 1	nil
-0	
+0	-
 3	hook, crl, 7
-0	
+0	-
 3	hook, c, 0
-0	
+0	-
 1	nil
 3	hook, crl, 7
 1	nil

@@ -1,14 +1,12 @@
 //! The debug hook of a coroutine, as a value.
 
-use super::interrupt_hold::HeldInterrupts;
 use super::state::{State, ffi_methods};
-use super::vm_context::context_of;
 use mlua::ffi;
 use std::ffi::c_int;
 use std::ptr;
 
 /// The values that `lua_sethook` sets. If no hook is set, the sum of events is 0.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Hook {
     pub(super) function: Option<ffi::lua_Hook>,
     /// A sum of `LUA_MASK…`.
@@ -34,16 +32,6 @@ impl Hook {
 }
 
 impl State {
-    /// Returns the hook of this stack's coroutine. No signal changes it in the meantime.
-    #[inline]
-    pub(super) fn inherited_hook(&self) -> Hook {
-        if !self.has_debug_hook() {
-            return Hook::NONE;
-        }
-        let _held = context_of(self).map(HeldInterrupts::begin);
-        self.debug_hook()
-    }
-
     ffi_methods! {
         /// Whether a hook is set in this stack's coroutine.
         pub(super) fn has_debug_hook[]() -> bool = |state| ffi::lua_gethookmask(state) != 0;

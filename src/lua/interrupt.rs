@@ -15,7 +15,7 @@ use super::interrupt_hold::HeldInterrupts;
 use super::pusher::Pusher;
 use super::state::State;
 use super::threads::Threads;
-use super::vm_context::{self, VmContext};
+use super::vm_context::{self, OnInterrupt, VmContext};
 use super::work;
 use mlua::ffi::{self, lua_Debug, lua_State};
 use rustix::time::{ClockId, clock_gettime};
@@ -197,20 +197,22 @@ impl Call<'_> {
         }
     }
 
-    /// Runs `access`, which reads or changes the hook of the coroutine at `index`, while interrupts are held: it finds
-    /// the program's hook, unless an error is being raised again in the coroutine.
+    /// Runs `access`, which reads or changes the hook of the coroutine at `index`, or of the running coroutine if there is
+    /// no coroutine at `index`. Interrupts are held, and `access` finds the program's hook. It runs no code of the program.
     pub(crate) fn access_hook<R>(&mut self, index: c_int, access: impl FnOnce(&mut Call<'_>) -> R) -> R {
         let Some(context) = vm_context::context_of(self) else { return access(self) };
         let _held = HeldInterrupts::begin(context);
-        if let Some(state) = self.coroutine_at(index)
-            && has_hook(context, &state)
-            && (state.debug_hook().events, state.debug_hook().count) == (ffi::LUA_MASKCOUNT, 1)
-        {
-            // The interrupt has not taken effect yet.
-            restore_hook(context, &state);
-            context.hold.defer();
+        // The coroutine is running, or is an argument of the calling function, which keeps it alive.
+        let state = self.coroutine_at(index).unwrap_or_else(|| State::reborrow(self));
+        let current = state.debug_hook();
+        if !context.is_of_interrupt(current) {
+            return access(self);
         }
-        access(self)
+        // The interrupt has not taken effect yet, or its error is being raised again.
+        restore_hook(context, &state);
+        let result = access(self);
+        set_hook(context, &state, current.events, current.count);
+        result
     }
 
     /// Lets interrupts of the VM reach the coroutines that `threads` runs, in addition to the main function.
@@ -232,7 +234,7 @@ pub(super) fn on_interrupt<F>(context: &VmContext, _: F)
 where
     F: Fn(&mut Call<'_>) -> Interruption + Copy + 'static,
 {
-    let _ = context.on_interrupt.set(hook::<F>);
+    let _ = context.on_interrupt.set(OnInterrupt { hook: hook::<F>, set_hooks });
 }
 
 /// Locks the count of installations.
@@ -273,25 +275,30 @@ extern "C" fn on_signal(_: c_int, _: *const libc::siginfo_t, _: *mut c_void) {
     interrupt_running_vm();
 }
 
-/// Interrupts the VM that this thread is running, unless its interrupts are held.
+/// Interrupts the VM that this thread is running. clock_gettime(2) and write(2) are async-signal-safe, and rustix calls the
+/// kernel directly, so `errno` does not change.
 fn interrupt_running_vm() {
     let context = RUNNING.get();
     // SAFETY: this thread runs the VM, so its context exists.
-    if let Some(context) = unsafe { context.as_ref() }
-        && !context.hold.defers()
-    {
-        interrupt(context);
-    }
-}
-
-/// Sets the hook of interrupts in a VM that this thread is running. Called by the signal handler while interrupts are not
-/// held, and otherwise while they are. Only plain fields are read, and only values are changed that no other thread uses
-/// and that other code changes only while interrupts are held. clock_gettime(2) and write(2) are async-signal-safe, and
-/// rustix calls the kernel directly, so `errno` does not change.
-pub(super) fn interrupt(context: &VmContext) {
+    let Some(context) = (unsafe { context.as_ref() }) else { return };
     if context.closing.ignores_signal() {
         return;
     }
+    if !context.hold.defers() {
+        set_hooks(context);
+    }
+    if let Some(threads) = threads(context) {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        if let Some(age) = threads.work.interrupted(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64) {
+            work::report_c_function(age);
+        }
+    }
+}
+
+/// Sets the hook of interrupts in the VM that this thread is running. The signal handler calls this while interrupts are
+/// not held, and other code while they are: so nothing else changes a hook, or the replaced hooks, at the same time. Only
+/// plain fields are read.
+fn set_hooks(context: &VmContext) {
     if let Some(main) = context.main_coroutine() {
         set_hook(context, &main, ffi::LUA_MASKCOUNT, 1);
     }
@@ -299,10 +306,6 @@ pub(super) fn interrupt(context: &VmContext) {
         // SAFETY: the coroutine is running, so it exists.
         threads
             .for_each_running(false, |state| set_hook(context, &unsafe { State::new(state) }, ffi::LUA_MASKCOUNT, 1));
-        let now = clock_gettime(ClockId::ThreadCPUTime);
-        if let Some(age) = threads.work.interrupted(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64) {
-            work::report_c_function(age);
-        }
     }
 }
 
@@ -312,19 +315,16 @@ fn threads(context: &VmContext) -> Option<&Threads> {
     unsafe { context.interrupted_threads.get().cast::<Threads>().as_ref() }
 }
 
-/// Sets the hook of interrupts in a coroutine, for the events of `mask` and the instruction number `count`. Records the
-/// program's hook if none is recorded. If the hook of another coroutine is recorded, the program's hook is lost, because
-/// it is more important that loops can be ended. Only while no signal can arrive, or while interrupts are held.
+/// Sets the hook of interrupts in a coroutine, for the events of `mask` and the instruction number `count`, and records the
+/// program's hook, if there is one. Only in the signal handler, or while interrupts are held.
 fn set_hook(context: &VmContext, state: &State, mask: c_int, count: c_int) {
-    let Some(&hook) = context.on_interrupt.get() else { return };
-    let (current, replaced) = (state.debug_hook(), &context.replaced_hook);
-    let is_of_state = replaced.state.get() == state.state;
+    let Some(&OnInterrupt { hook, .. }) = context.on_interrupt.get() else { return };
+    let (current, replaced) = (state.debug_hook(), &context.replaced_hooks);
     match current.function {
         Some(_) if current.calls(hook) => {}
-        Some(_) if is_of_state || replaced.state.get().is_null() => replaced.record(state, current),
-        // The program has removed its hook in the meantime.
-        None if is_of_state => replaced.state.set(ptr::null_mut()),
-        _ => {}
+        Some(_) => replaced.record(state, current),
+        // The program may have removed its hook in the meantime.
+        None => drop(replaced.take(state)),
     }
     state.set_debug_hook(Hook { function: Some(hook), events: mask, count });
 }
@@ -337,14 +337,14 @@ fn change_hook(context: &VmContext, state: &State, mask: c_int, count: c_int) {
 
 /// Whether a coroutine has the hook of interrupts.
 fn has_hook(context: &VmContext, state: &State) -> bool {
-    context.on_interrupt.get().is_some_and(|&hook| state.debug_hook().calls(hook))
+    context.is_of_interrupt(state.debug_hook())
 }
 
 /// Removes the hook of interrupts from a coroutine, and sets the program's hook again.
 fn restore_hook(context: &VmContext, state: &State) {
     let _held = HeldInterrupts::begin(context);
     if has_hook(context, state) {
-        state.set_debug_hook(context.replaced_hook.take(state));
+        state.set_debug_hook(context.replaced_hooks.take(state));
     }
 }
 

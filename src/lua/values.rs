@@ -57,6 +57,23 @@ plain!(Function, false, |value, to| to.push_function(value.0));
 plain!(Light, false, |value, to| to.push_light(without_provenance_mut(value.0)));
 
 impl Stack {
+    /// Returns the C function at `index`, if it has no upvalues.
+    pub(crate) fn function_at(&mut self, index: c_int) -> Result<Option<Function>, Fault> {
+        self.reserve(1)?;
+        self.room += 1;
+        Ok(self.light_function(index))
+    }
+
+    /// Returns the C function at `index`, if it has no upvalues. The stack must have room for one value.
+    pub(super) fn light_function(&mut self, index: c_int) -> Option<Function> {
+        let function = self.c_function(index)?;
+        if self.push_upvalue(index, 1) {
+            self.drop_top();
+            return None;
+        }
+        Some(Function(function))
+    }
+
     /// Pushes a value. Returns its stack index.
     #[inline]
     pub(crate) fn push(&mut self, value: impl Plain) -> Result<c_int, Fault> {

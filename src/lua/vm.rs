@@ -12,13 +12,12 @@ use super::call::Call;
 use super::chunk::Chunk;
 use super::function::Function;
 use super::interrupt::{self, Interruption};
-use super::interrupt_hold::Hold;
 use super::protected::push_value;
 use super::pusher::Pusher;
 use super::state::{State, ffi_methods};
 use super::store::Store;
 use super::text::take_message;
-use super::vm_context::{ALLOCATORS, Closing, ReplacedHook, VmContext, data_type_of};
+use super::vm_context::{ALLOCATORS, Closing, Hold, ReplacedHooks, VmContext, data_type_of};
 use crate::memory::Memory;
 use mlua::ffi::{self, lua_State};
 use std::cell::{Cell, OnceCell};
@@ -125,7 +124,7 @@ impl<T: Send + 'static> Vm<T> {
             threads: OnceCell::new(),
             interrupted_threads: Cell::new(ptr::null()),
             hold: Hold::default(),
-            replaced_hook: ReplacedHook::default(),
+            replaced_hooks: ReplacedHooks::default(),
             closing: Closing::default(),
         });
         let vm: Vm<T> = Vm(NonNull::from(Box::leak(context)), PhantomData);

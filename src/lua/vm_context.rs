@@ -4,7 +4,6 @@
 
 use super::block::{shared_key, type_number};
 use super::hook::Hook;
-use super::interrupt_hold::Hold;
 use super::state::State;
 use super::store::Store;
 use crate::memory::Memory;
@@ -14,7 +13,8 @@ use std::cell::{Cell, OnceCell};
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, compiler_fence};
 
 /// The Rust data of a VM that the core creates. It is the context of the VM's allocator, so it can be found from any
 /// state of the VM.
@@ -30,8 +30,7 @@ pub(super) struct VmContext {
     pub(super) main_coroutine: Cell<*mut lua_State>,
     /// Whether a panic has unwound a call into the VM. If so, the VM must not be entered again.
     pub(super) is_broken: Cell<bool>,
-    /// The hook that an interrupt sets, see `interrupt`.
-    pub(super) on_interrupt: OnceCell<ffi::lua_Hook>,
+    pub(super) on_interrupt: OnceCell<OnInterrupt>,
     #[cfg(feature = "vendored")]
     pub(super) warnings: Cell<Warnings>,
     /// The `Threads` whose coroutines an interrupt reaches in addition to the main function.
@@ -40,8 +39,7 @@ pub(super) struct VmContext {
     pub(super) interrupted_threads: Cell<*const ()>,
     /// Whether interrupts are held.
     pub(super) hold: Hold,
-    /// The hook of the program that an interrupt has replaced.
-    pub(super) replaced_hook: ReplacedHook,
+    pub(super) replaced_hooks: ReplacedHooks,
     /// The progress of code that has caught the error of an interrupt.
     pub(super) closing: Closing,
 }
@@ -56,6 +54,11 @@ impl VmContext {
         // SAFETY: the main state is open, since the pointer is not null.
         let main_state = unsafe { State::new(self.main_state.get()) };
         (main_state.count() == 1 && !main_state.is_active()).then_some(main_state)
+    }
+
+    /// Whether this is the hook that an interrupt sets.
+    pub(super) fn is_of_interrupt(&self, hook: Hook) -> bool {
+        self.on_interrupt.get().is_some_and(|on_interrupt| hook.calls(on_interrupt.hook))
     }
 
     /// Returns the stack of the main function's coroutine, if there is one.
@@ -73,34 +76,92 @@ impl VmContext {
     }
 }
 
-/// A hook of the program, which an interrupt has replaced in one coroutine. The signal handler also changes this value,
-/// so other code uses it only while interrupts are held.
-pub(super) struct ReplacedHook {
-    /// The coroutine; null if no hook is replaced. Only compared, because the coroutine may have been freed.
-    pub(super) state: Cell<*mut lua_State>,
-    hook: Cell<Hook>,
+/// What an interrupt does, see `interrupt`.
+#[derive(Clone, Copy)]
+pub(super) struct OnInterrupt {
+    /// The hook that an interrupt sets.
+    pub(super) hook: ffi::lua_Hook,
+    /// Sets this hook in the VM that the calling thread is running.
+    pub(super) set_hooks: fn(&VmContext),
 }
 
-impl Default for ReplacedHook {
-    fn default() -> ReplacedHook {
-        ReplacedHook { state: Cell::default(), hook: Cell::new(Hook::NONE) }
+/// Whether interrupts of a VM are held, see `interrupt_hold`. Only the thread that runs the VM, and its signal handler, access the fields.
+#[derive(Default)]
+pub(super) struct Hold {
+    /// The number of sections, which may be nested.
+    sections: AtomicU32,
+    /// Whether an interrupt has to take effect at the end of the outermost section.
+    is_pending: AtomicBool,
+}
+
+impl Hold {
+    /// Called by the signal handler. Returns whether interrupts are held; if so, the interrupt takes effect later.
+    pub(super) fn defers(&self) -> bool {
+        let is_held = self.sections.load(Relaxed) > 0;
+        if is_held {
+            self.is_pending.store(true, Relaxed);
+        }
+        is_held
+    }
+
+    /// Begins a section.
+    pub(super) fn enter(&self) {
+        self.sections.store(self.sections.load(Relaxed) + 1, Relaxed);
+        compiler_fence(SeqCst);
+    }
+
+    /// Ends a section and returns true, unless an interrupt is pending at the end of the outermost section: then the
+    /// section continues, and the caller sets the hooks and calls this again.
+    pub(super) fn try_leave(&self) -> bool {
+        compiler_fence(SeqCst);
+        let outer = self.sections.load(Relaxed) - 1;
+        self.sections.store(outer, Relaxed);
+        compiler_fence(SeqCst);
+        // From here on, signals have an immediate effect, so an interrupt that is pending came before.
+        if outer > 0 || !self.is_pending.load(Relaxed) {
+            return true;
+        }
+        self.enter();
+        self.is_pending.store(false, Relaxed);
+        false
     }
 }
 
-impl ReplacedHook {
-    /// Records the hook of a coroutine.
+/// The hooks of the program that interrupts have replaced, until their coroutines run the next instruction: a coroutine
+/// may wait before that. The signal handler also changes this value, so other code uses it only while interrupts are
+/// held.
+#[derive(Default)]
+pub(super) struct ReplacedHooks {
+    /// The coroutine of each hook; null in a free place. Only compared, because the coroutine may have been freed.
+    states: [Cell<*mut lua_State>; REPLACED_HOOKS],
+    hooks: [Cell<Hook>; REPLACED_HOOKS],
+    /// The number of hooks that were recorded.
+    recorded: Cell<usize>,
+}
+
+/// If interrupts have replaced the hooks of more coroutines that have not run an instruction since, one of these hooks is
+/// lost: it is more important that loops can be ended.
+const REPLACED_HOOKS: usize = 4;
+
+impl ReplacedHooks {
+    fn place(&self, state: *mut lua_State) -> Option<usize> {
+        self.states.iter().position(|own| own.get() == state)
+    }
+
+    /// Records the hook of a coroutine, which replaces a hook that was recorded for it.
     pub(super) fn record(&self, state: &State, hook: Hook) {
-        self.hook.set(hook);
-        self.state.set(state.state);
+        let oldest = self.recorded.get() % REPLACED_HOOKS;
+        let place = self.place(state.state).or_else(|| self.place(ptr::null_mut())).unwrap_or(oldest);
+        self.recorded.set(self.recorded.get().wrapping_add(1));
+        self.hooks[place].set(hook);
+        self.states[place].set(state.state);
     }
 
     /// Returns the hook that was replaced in this coroutine, if there is one, and forgets it.
     pub(super) fn take(&self, state: &State) -> Hook {
-        if self.state.get() != state.state {
-            return Hook::NONE;
-        }
-        self.state.set(ptr::null_mut());
-        self.hook.get()
+        let Some(place) = self.place(state.state) else { return Hook::NONE };
+        self.states[place].set(ptr::null_mut());
+        self.hooks[place].get()
     }
 }
 
@@ -117,24 +178,24 @@ pub(super) struct Closing {
 impl Closing {
     /// Records that the function with the frame `catcher` is going to close variables.
     pub(super) fn begin(&self, catcher: *mut c_void) {
-        self.has_ignored_signal.store(false, Ordering::Relaxed);
-        self.catcher.store(catcher, Ordering::Relaxed);
+        self.has_ignored_signal.store(false, Relaxed);
+        self.catcher.store(catcher, Relaxed);
     }
 
     /// Records that no variables are being closed.
     pub(super) fn end(&self) {
-        self.catcher.store(ptr::null_mut(), Ordering::Relaxed);
+        self.catcher.store(ptr::null_mut(), Relaxed);
     }
 
     /// Whether the function with this frame closes variables.
     pub(super) fn is_of(&self, frame: *mut c_void) -> bool {
-        !frame.is_null() && self.catcher.load(Ordering::Relaxed) == frame
+        !frame.is_null() && self.catcher.load(Relaxed) == frame
     }
 
     /// Whether a signal has no effect: it is the first one while variables are closed. Later ones have an effect,
     /// because the variables may be closed by slow C functions.
     pub(super) fn ignores_signal(&self) -> bool {
-        !self.catcher.load(Ordering::Relaxed).is_null() && !self.has_ignored_signal.swap(true, Ordering::Relaxed)
+        !self.catcher.load(Relaxed).is_null() && !self.has_ignored_signal.swap(true, Relaxed)
     }
 }
 
@@ -272,4 +333,27 @@ unsafe extern "C" fn allocate_general<const SMALL: usize>(
     }
     // SAFETY: each block was allocated by this instance, with the size that Lua passes.
     unsafe { crate::memory::general::reallocate::<SMALL>(block.cast(), old, new).cast() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_takes_effect_at_the_end_of_the_outermost_section() {
+        let hold = Hold::default();
+        assert!(!hold.defers());
+        hold.enter();
+        hold.enter();
+        assert!(hold.defers());
+        assert!(hold.try_leave(), "the inner section");
+        assert!(hold.defers());
+        assert!(!hold.try_leave(), "an interrupt is pending");
+        assert!(hold.defers(), "the section continues");
+        assert!(!hold.try_leave());
+        assert!(hold.try_leave());
+        assert!(!hold.defers());
+        hold.enter();
+        assert!(hold.try_leave(), "nothing is pending");
+    }
 }

@@ -1,6 +1,9 @@
 //! Tests of the VMs that the core creates: data, main function, interrupts, and protection against the debug library.
 
+use super::hook::Hook;
 use super::interrupt::{self, Interruption, Target};
+use super::state::State;
+use super::vm_context::ReplacedHooks;
 use super::*;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -78,6 +81,8 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"keep", Function::new(keep)),
     (c"anchored", Function::new(anchored)),
     (c"hooks", Function::new(hooks)),
+    (c"replaced", Function::new(replaced)),
+    (c"call_with_little_memory", Function::new(call_with_little_memory)),
     (c"where_main_is", Function::new(|_: &mut Call<'_>| Ok(MainTraceback))),
 ];
 
@@ -356,4 +361,60 @@ fn an_access_to_a_hook_finds_the_hook_of_the_program() {
         // The interrupts take effect afterwards, once.
         assert_eq!(vm.lines, ["main:1: in main chunk", "true", "1000"]);
     });
+}
+
+/// `replaced()`: records the hooks of five coroutines. Returns the counts of the hooks that are then found, and of the
+/// hooks that are found the second time.
+fn replaced(call: &mut Call<'_>) -> Result<String, Fault> {
+    let hooks = ReplacedHooks::default();
+    let mut states = Vec::new();
+    for count in 1..=5 {
+        let index = call.create(NewThread::new(call, 1))?;
+        let state = call.coroutine_at(index).expect("a coroutine");
+        hooks.record(&state, Hook { count: 9, ..Hook::NONE });
+        hooks.record(&state, Hook { count, ..Hook::NONE });
+        states.push(state);
+    }
+    let mut found = |state: &State| hooks.take(state).count;
+    let counts: Vec<_> = states.iter().chain(&states[3..]).map(&mut found).collect();
+    hooks.record(&states[0], Hook { count: 7, ..Hook::NONE });
+    Ok(format!("{counts:?} {}", hooks.take(&states[0]).count))
+}
+
+#[test]
+fn the_replaced_hooks_of_four_coroutines_are_kept() {
+    let mut vm = vm(Notes::default(), "note(replaced(print))");
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
+    assert_eq!(vm.lines, ["[0, 2, 3, 4, 5, 0, 0] 7"]);
+}
+
+/// `call_with_little_memory(f)`: calls `f` on a separate thread with less memory than that takes, and with more each time.
+/// Returns the errors without repetitions.
+fn call_with_little_memory(call: &mut Call<'_>) -> Result<String, Fault> {
+    let threads = call.shared::<Threads>()?;
+    threads.create_anchors(call)?;
+    let mut errors = Vec::new();
+    for spare in (0..100_000).step_by(8) {
+        let memory = call.memory().expect("a VM of the core");
+        memory.set_limit(memory.used() + spare);
+        let height = call.count();
+        call.push(Argument(1))?;
+        let called = threads.call(call, 0);
+        call.memory().expect("a VM of the core").set_limit(0);
+        match called {
+            Ok(true) => return Ok(errors.join("; ")),
+            Ok(false) => errors.push(call.utf8(call.count())?.to_owned()),
+            Err(_) => {}
+        }
+        call.drop_to(height);
+        errors.dedup();
+    }
+    Err(Fault::message("the call never succeeds"))
+}
+
+#[test]
+fn a_call_on_a_separate_thread_without_memory_fails_with_that_error() {
+    let mut vm = vm(Notes::default(), "collectgarbage() note(call_with_little_memory(function() end))");
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
+    assert_eq!(vm.lines, ["not enough memory"]);
 }

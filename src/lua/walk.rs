@@ -162,13 +162,8 @@ impl Walk {
     }
 
     /// Returns the C function at `index`, if it has no upvalues.
-    pub(crate) fn c_function(&mut self, index: c_int) -> Option<Function> {
-        let function = self.stack.c_function(index)?;
-        if self.stack.push_upvalue(index, 1) {
-            self.stack.drop_top();
-            return None;
-        }
-        Some(Function(function))
+    pub(crate) fn light_function(&mut self, index: c_int) -> Option<Function> {
+        self.stack.light_function(index)
     }
 
     /// Stores the value at `value`, which is not nil, as the `number`th item of the table at `table`. This costs as

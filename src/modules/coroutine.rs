@@ -88,7 +88,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<(bool, &'static
 /// (Lua manual 6.2)
 fn wrap(call: &mut Call<'_>) -> Result<Closure<(Argument, NewThread)>, Fault> {
     match call.kind(1) {
-        Kind::Function => Ok(Closure(CALL_WRAPPED, (Argument(TASKS_OBJECT), NewThread::new(call, Some(1))))),
+        Kind::Function => Ok(Closure(CALL_WRAPPED, (Argument(TASKS_OBJECT), NewThread::new(call, 1)))),
         _ => Err(Fault::expected(1, "function")),
     }
 }

@@ -20,7 +20,7 @@ impl Threads {
         self.call_for(call, arguments, 2)
     }
 
-    /// Calls a function like [`Threads::call`], but for this number of results (0 to 3).
+    /// Calls a function like [`Threads::call`]. Returns this number of results (0 to 3).
     #[cold]
     pub(crate) fn call_for(
         self: &Rc<Self>, call: &mut Call<'_>, arguments: c_int, wanted: c_int,
@@ -37,13 +37,18 @@ impl Threads {
         if !thread.has_room(moved + 1) {
             return Err(Fault::message("stack overflow"));
         }
+        // The hook of a program gets only the program's events, but an interrupt also takes effect on this thread.
+        let hook = call.pending_interrupt();
+        if hook.events != 0 || thread.has_debug_hook() {
+            thread.set_debug_hook(hook);
+        }
         thread.push_function(PROTECT.0);
         call.move_to(&mut thread, moved);
         let (status, results) = thread.resume(call, moved);
         let ok = status == ffi::LUA_OK && (results == 0 || thread.is_true(1));
         let wanted = if ok { wanted } else { 1 };
-        // The values are true and the results, or false and the error.
-        if thread.count() > wanted + 1 {
+        // The values are true and the results. After an error, values of the failed function may be below the error.
+        if ok && thread.count() > wanted + 1 {
             thread.shorten(wanted + 1);
         }
         // There are fewer results if the function has closed its own coroutine.
@@ -70,8 +75,7 @@ impl Threads {
             }
             call.drop_to(index - 1);
         }
-        let thread = NewThread::new(call, None);
-        call.create(thread).map(drop)
+        call.create(NewThread::without_function()).map(drop)
     }
 
     /// Closes the coroutine at `index` and its `<close>` variables. Returns true if `coroutine.close` reports no error;

@@ -68,7 +68,7 @@ impl Threads {
     ) -> Result<(), Fault> {
         let height = call.count();
         let threads = self.clone();
-        let result = call.create(CreatePlaces { threads, hook: call.inherited_hook(), count, coroutines });
+        let result = call.create(CreatePlaces { threads, hook: call.current_hook(), count, coroutines });
         if result.is_ok() {
             call.drop_to(height);
         }

@@ -82,7 +82,7 @@ impl Threads {
 
     /// Calls `visit` with the innermost coroutine that a method of this type is resuming, if there is one. If
     /// `outwards` is true, also calls `visit` with the coroutines that are waiting for it in a program's `resume`. Only
-    /// for the signal handler and the interrupt hook, on the thread that runs the VM.
+    /// for interrupts, on the thread that runs the VM.
     pub(in crate::lua) fn for_each_running(&self, outwards: bool, mut visit: impl FnMut(*mut lua_State)) {
         let running = self.running.load(Ordering::Relaxed);
         if !running.is_null() {

@@ -78,9 +78,14 @@ pub(super) fn status(thread: &State) -> Status {
 pub(crate) struct NewThread(Option<c_int>, Hook);
 
 impl NewThread {
-    /// Describes a new coroutine with the debug hook of `stack`'s coroutine.
-    pub(crate) fn new(stack: &Stack, function: Option<c_int>) -> NewThread {
-        NewThread(function, stack.inherited_hook())
+    /// Describes a new coroutine with the debug hook of `stack`'s coroutine, and with the function at the index.
+    pub(crate) fn new(stack: &Stack, function: c_int) -> NewThread {
+        NewThread(Some(function), stack.current_hook())
+    }
+
+    /// Describes a thread without a function and without a hook.
+    pub(super) fn without_function() -> NewThread {
+        NewThread(None, Hook::NONE)
     }
 }
 

@@ -259,7 +259,7 @@ fn plain_value(values: &mut Walk, index: i32, kind: Kind) -> Packed<Value<'stati
         Kind::Boolean => Value::Boolean(values.is_true(index)),
         Kind::Number => Value::Float(values.number(index).unwrap_or(f64::NAN)),
         Kind::LightUserdata => Value::Pointer(values.light(index).map_or(0, |light| light.0)),
-        Kind::Function => match values.c_function(index) {
+        Kind::Function => match values.light_function(index) {
             Some(function) => Value::Function(number_of(function)),
             None => return Err(PackError::Unsupported(kind)),
         },
