@@ -212,8 +212,8 @@ test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
 	$(CARGO) test $(VENDORED)
 	@# The last step of a build uses only one thread, so the models run at the same time.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target loom build module
-	@$(MAKE) --no-print-directory panics
-	@$(MAKE) --no-print-directory alloc-failures
+	@# One of the two mostly waits.
+	@$(MAKE) --no-print-directory -j2 --output-sync=target panics alloc-failures
 	@$(MAKE) --no-print-directory suites
 
 loom: ## the models of the mailbox, the workers and the sleep protocol, about two minutes
