@@ -76,7 +76,7 @@ impl VmContext {
     }
 }
 
-/// What an interrupt does, see `interrupt`.
+/// The effect of an interrupt on the VM, see `interrupt`.
 #[derive(Clone, Copy)]
 pub(super) struct OnInterrupt {
     /// The hook that an interrupt sets.
