@@ -41,14 +41,15 @@ pub(crate) enum Interruption {
     /// The error is raised once in the interrupted coroutine, unless this is the main function's. Code that catches the
     /// error continues.
     Raise(Fault),
-    /// Like `Raise`, but if Lua code catches the error, the error is raised again in its next instruction. Variables are
-    /// closed first.
+    /// Like `Raise`, but if Lua code catches the error, the error is raised again in its next instruction. Variables
+    /// are closed first.
     RaiseInTask(Fault),
     /// The error is raised at each instruction, also in the main function, until all functions have ended.
     RaiseEverywhere(Fault),
 }
 
-/// The number of instructions for which a function may run that closes a variable, before the error is raised in it, too.
+/// The number of instructions for which a function may run that closes a variable, before the error is raised in it,
+/// too.
 const CLOSING_INSTRUCTIONS: c_int = 100_000;
 /// The events after an error that is raised again: a C function has caught the error and calls a function, to close a
 /// variable, or Lua code has caught the error and continues with an instruction.
@@ -94,8 +95,8 @@ impl Target {
     }
 }
 
-/// Installs the signal handler, until [`uninstall`] has been called as often as this function has returned true. Returns
-/// false if the program has its own handler.
+/// Installs the signal handler, until [`uninstall`] has been called as often as this function has returned true.
+/// Returns false if the program has its own handler.
 pub(crate) fn install() -> bool {
     let mut installed = installed();
     let is_installed =
@@ -197,12 +198,12 @@ impl Call<'_> {
         }
     }
 
-    /// Runs `access`, which reads or changes the hook of the coroutine at `index`, or of the running coroutine if there is
-    /// no coroutine at `index`. Interrupts are held, and `access` finds the program's hook. It runs no code of the program.
+    /// Runs `access`, which reads or changes the hook of the coroutine at `index`, or of the running coroutine if there
+    /// is no coroutine at `index`. Interrupts are held, and `access` finds the program's hook. It runs no code of the
+    /// program except for finalizers.
     pub(crate) fn access_hook<R>(&mut self, index: c_int, access: impl FnOnce(&mut Call<'_>) -> R) -> R {
         let Some(context) = vm_context::context_of(self) else { return access(self) };
         let _held = HeldInterrupts::begin(context);
-        // The coroutine is running, or is an argument of the calling function, which keeps it alive.
         let state = self.coroutine_at(index).unwrap_or_else(|| State::reborrow(self));
         let current = state.debug_hook();
         if !context.is_of_interrupt(current) {
@@ -211,6 +212,8 @@ impl Call<'_> {
         // The interrupt has not taken effect yet, or its error is being raised again.
         restore_hook(context, &state);
         let result = access(self);
+        // A finalizer may have removed the coroutine from the stack.
+        let state = self.coroutine_at(index).unwrap_or_else(|| State::reborrow(self));
         set_hook(context, &state, current.events, current.count);
         result
     }
@@ -275,8 +278,8 @@ extern "C" fn on_signal(_: c_int, _: *const libc::siginfo_t, _: *mut c_void) {
     interrupt_running_vm();
 }
 
-/// Interrupts the VM that this thread is running. clock_gettime(2) and write(2) are async-signal-safe, and rustix calls the
-/// kernel directly, so `errno` does not change.
+/// Interrupts the VM that this thread is running. clock_gettime(2) and write(2) are async-signal-safe, and rustix calls
+/// the kernel directly, so `errno` does not change.
 fn interrupt_running_vm() {
     let context = RUNNING.get();
     // SAFETY: this thread runs the VM, so its context exists.
@@ -295,9 +298,9 @@ fn interrupt_running_vm() {
     }
 }
 
-/// Sets the hook of interrupts in the VM that this thread is running. The signal handler calls this while interrupts are
-/// not held, and other code while they are: so nothing else changes a hook, or the replaced hooks, at the same time. Only
-/// plain fields are read.
+/// Sets the hook of interrupts in the VM that this thread is running. The signal handler calls this while interrupts
+/// are not held, and other code while they are: so nothing else changes a hook, or the replaced hooks, at the same
+/// time. Only plain fields are read.
 fn set_hooks(context: &VmContext) {
     if let Some(main) = context.main_coroutine() {
         set_hook(context, &main, ffi::LUA_MASKCOUNT, 1);
@@ -315,8 +318,8 @@ fn threads(context: &VmContext) -> Option<&Threads> {
     unsafe { context.interrupted_threads.get().cast::<Threads>().as_ref() }
 }
 
-/// Sets the hook of interrupts in a coroutine, for the events of `mask` and the instruction number `count`, and records the
-/// program's hook, if there is one. Only in the signal handler, or while interrupts are held.
+/// Sets the hook of interrupts in a coroutine, for the events of `mask` and the instruction number `count`, and records
+/// the program's hook, if there is one. Only in the signal handler, or while interrupts are held.
 fn set_hook(context: &VmContext, state: &State, mask: c_int, count: c_int) {
     let Some(&OnInterrupt { hook, .. }) = context.on_interrupt.get() else { return };
     let (current, replaced) = (state.debug_hook(), &context.replaced_hooks);
@@ -377,8 +380,8 @@ unsafe extern "C-unwind" fn hook<F>(state: *mut lua_State, record: *mut lua_Debu
 where
     F: Fn(&mut Call<'_>) -> Interruption + Copy + 'static,
 {
-    // SAFETY: Lua calls the hook with a valid state, with a valid record, and with room for 20 values. When the error is
-    // raised, the step has ended and only its error remains. The values below belong to the interrupted function.
+    // SAFETY: Lua calls the hook with a valid state, with a valid record, and with room for 20 values. When the error
+    // is raised, the step has ended and only its error remains. The values below belong to the interrupted function.
     unsafe {
         let mut to = Pusher::new(state);
         let Some(context) = vm_context::context_of(&to) else { return to.set_debug_hook(Hook::NONE) };

@@ -123,8 +123,8 @@ impl Stack {
         self.call_unhooked(arguments, results)
     }
 
-    /// Calls a function like [`Stack::call_isolated`], but without stopping the collector. Only for functions that cannot
-    /// run the collector.
+    /// Calls a function like [`Stack::call_isolated`], but without stopping the collector. Only for functions that
+    /// cannot run the collector.
     #[inline(always)]
     pub(super) fn call_unhooked(&mut self, arguments: c_int, results: c_int) -> c_int {
         match self.has_debug_hook() {

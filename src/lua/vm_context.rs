@@ -85,7 +85,8 @@ pub(super) struct OnInterrupt {
     pub(super) set_hooks: fn(&VmContext),
 }
 
-/// Whether interrupts of a VM are held, see `interrupt_hold`. Only the thread that runs the VM, and its signal handler, access the fields.
+/// Whether interrupts of a VM are held, see `interrupt_hold`. Only the thread that runs the VM, and its signal handler,
+/// access the fields.
 #[derive(Default)]
 pub(super) struct Hold {
     /// The number of sections, which may be nested.
@@ -139,8 +140,8 @@ pub(super) struct ReplacedHooks {
     recorded: Cell<usize>,
 }
 
-/// If interrupts have replaced the hooks of more coroutines that have not run an instruction since, one of these hooks is
-/// lost: it is more important that loops can be ended.
+/// If interrupts have replaced the hooks of more coroutines that have not run an instruction since, one of these hooks
+/// is lost: it is more important that loops can be ended.
 const REPLACED_HOOKS: usize = 4;
 
 impl ReplacedHooks {

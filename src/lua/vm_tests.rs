@@ -330,8 +330,8 @@ fn the_data_is_dropped_after_the_finalizers() {
     assert_eq!(Arc::strong_count(&target), 1);
 }
 
-/// `hooks()`: interrupts the VM before and while it accesses the hook of the running coroutine. Returns whether it finds
-/// the program's hook both times.
+/// `hooks()`: interrupts the VM before and while it accesses the hook of the running coroutine. Returns whether it
+/// finds the program's hook both times.
 fn hooks(call: &mut Call<'_>) -> Result<bool, Fault> {
     let target = call.data::<Notes>().expect("the data of the VM").target.clone();
     call.push(Running)?;
@@ -388,8 +388,8 @@ fn the_replaced_hooks_of_four_coroutines_are_kept() {
     assert_eq!(vm.lines, ["[0, 2, 3, 4, 5, 0, 0] 7"]);
 }
 
-/// `call_with_little_memory(f)`: calls `f` on a separate thread with less memory than that takes, and with more each time.
-/// Returns the errors without repetitions.
+/// `call_with_little_memory(f)`: calls `f` on a separate thread with less memory than that takes, and with more each
+/// time. Returns the errors without repetitions.
 fn call_with_little_memory(call: &mut Call<'_>) -> Result<String, Fault> {
     let threads = call.shared::<Threads>()?;
     threads.create_anchors(call)?;

@@ -1,7 +1,7 @@
 //! `debug.sethook` and `debug.gethook`, for VMs that can be interrupted: in the executable, and in services that use
 //! lio's service library, the functions of this file replace Lua's functions. They call these, and hold interrupts in
-//! the meantime, because an interrupt replaces the program's hook for a moment. The call happens on a separate Lua thread
-//! without a hook, so that a hook for calls and returns does not see it.
+//! the meantime, because an interrupt replaces the program's hook for a moment. The call happens on a separate Lua
+//! thread without a hook, so that a hook for calls and returns does not see it.
 
 use crate::lua::{Argument, Call, Fault, Function, Kind, Next, Running, StoredInTable};
 use crate::task::Tasks;
@@ -15,7 +15,8 @@ struct OwnFunctions {
 }
 
 /// Calls Lua's own function with the coroutine whose hook it accesses, which is the first argument or the running
-/// coroutine, and with the arguments from `first` to `last`. Interrupts are held in the meantime. Pushes `results` results.
+/// coroutine, and with the arguments from `first` to `last`. Interrupts are held in the meantime. Pushes `results`
+/// results.
 fn call_own(
     call: &mut Call<'_>, own: fn(&OwnFunctions) -> &Cell<Option<Function>>, first: i32, last: i32, results: i32,
 ) -> Result<(), Fault> {
