@@ -167,7 +167,9 @@ fn the_debug_library_cannot_remove_the_main_function() {
             threads = threads + 1
             assert(value == coroutine.running(), 'the registry contains the main state')
             registry[key] = nil
-            assert(not pcall(coroutine.close, value) and not coroutine.resume(value))
+            -- In Lua 5.5, a coroutine can close itself.
+            assert(_VERSION == 'Lua 5.5' or not pcall(coroutine.close, value))
+            assert(not coroutine.resume(value))
           end
         end
         assert(threads == 1)

@@ -255,15 +255,20 @@ fn the_collector_restarts_after_a_step_that_allocated() {
         local ballast, made, rested = ('x'):rep(1000000), 0, false
         local function again() setmetatable({}, { __gc = function() made = made + 1 again() end }) end
         again()
-        for i = 1, 20000 do rested = b.litter() or rested end
+        for i = 1, 20000 do
+            rested = b.litter() or rested
+            -- Lua 5.5 collects garbage at the next allocation of the program.
+            if _VERSION == 'Lua 5.5' and i % 100 == 0 then local _ = {} end
+        end
         assert(not rested and collectgarbage 'count' < 3000, collectgarbage 'count')
         local runs = made
         collectgarbage 'stop'
         for i = 1, 1000 do assert(b.litter()) end
         assert(made == runs, 'a finalizer ran while the collector was stopped')
         return tostring(runs)";
-    let runs: u32 = run(code).parse().expect("a number");
-    let most = if cfg!(feature = "lua55") { 20_001 } else { 100 };
+    let result = run(code);
+    let runs: u32 = result.parse().expect(&result);
+    let most = if cfg!(feature = "lua55") { 201 } else { 100 };
     assert!((10..=most).contains(&runs), "{runs} collections");
 }
 
