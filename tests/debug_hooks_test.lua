@@ -3,10 +3,10 @@
 
 local t = require "tests.kit"
 
--- Runs `program` in the host. Returns its output.
-local function output(program)
+-- Runs `program` in the interpreter `lio` (default: this host). Returns its output.
+local function output(program, lio)
   local script = t.write(t.tmp() .. "/program.lua", program)
-  local r = t.run("timeout -s KILL 60 " .. t.bin() .. " " .. t.quote(script))
+  local r = t.run("timeout -s KILL 60 " .. (lio or t.lio()) .. " " .. t.quote(script))
   t.eq(r.code, 0, r.err)
   return r.out
 end
@@ -144,7 +144,32 @@ t.test("a program finds its own hook while the running time is limited", functio
     local loop = require "lio.loop"
     loop.max_run_time, loop.watchdog = 50, 0.02
     loop.run(function() show(read(1)) end)
-  ]]), "1\tnil\n")
+  ]], t.bin()), "1\tnil\n")
+end)
+
+-- Regression: finalizers ran within `gethook`, where nothing could interrupt a coroutine that they resumed.
+t.test("no finalizer runs while a hook is read", function()
+  t.eq(output([[
+    local loop = require "lio.loop"
+    loop.watchdog, loop.max_run_time = 0, 0.2
+    collectgarbage "generational"
+    loop.run(function()
+      debug.sethook(print, "", 1000000000)
+      local seen
+      setmetatable({}, { __gc = function()
+        seen = true
+        coroutine.wrap(function() while true do end end)()
+      end })
+      local ballast = {}
+      for i = 1, 500000 do ballast[i] = i end
+      repeat
+        debug.gethook()
+        -- Lua 5.5 collects garbage at the next allocation of the program.
+        if _VERSION == "Lua 5.5" then local _ = {} end
+      until seen and #ballast > 0
+      print "continued"
+    end)
+  ]], t.bin()), "continued\n")
 end)
 
 t.test("a service finds its own hook while the running time is limited", function()

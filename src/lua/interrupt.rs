@@ -200,7 +200,7 @@ impl Call<'_> {
 
     /// Runs `access`, which reads or changes the hook of the coroutine at `index`, or of the running coroutine if there
     /// is no coroutine at `index`. Interrupts are held, and `access` finds the program's hook. It runs no code of the
-    /// program except for finalizers.
+    /// program.
     pub(crate) fn access_hook<R>(&mut self, index: c_int, access: impl FnOnce(&mut Call<'_>) -> R) -> R {
         let Some(context) = vm_context::context_of(self) else { return access(self) };
         let _held = HeldInterrupts::begin(context);
@@ -212,7 +212,7 @@ impl Call<'_> {
         // The interrupt has not taken effect yet, or its error is being raised again.
         restore_hook(context, &state);
         let result = access(self);
-        // A finalizer may have removed the coroutine from the stack.
+        // `access` may have changed the stack.
         let state = self.coroutine_at(index).unwrap_or_else(|| State::reborrow(self));
         set_hook(context, &state, current.events, current.count);
         result

@@ -146,7 +146,7 @@ impl Stack {
 
     /// Stops a running collector until [`Call::resume_collector`] is called: no finalizer may run in the middle of a
     /// step.
-    fn pause_collector(&mut self) {
+    pub(super) fn pause_collector(&mut self) {
         if !self.collector_paused && self.is_collecting() {
             self.collector_paused = true;
             // An emergency collection would cancel the credit. Such a collection happens only with a memory limit.

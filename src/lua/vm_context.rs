@@ -133,36 +133,44 @@ impl Hold {
 /// held.
 #[derive(Default)]
 pub(super) struct ReplacedHooks {
-    /// The coroutine of each hook; null in a free place. Only compared, because the coroutine may have been freed.
-    states: [Cell<*mut lua_State>; REPLACED_HOOKS],
-    hooks: [Cell<Hook>; REPLACED_HOOKS],
-    /// The number of hooks that were recorded.
-    recorded: Cell<usize>,
+    /// The coroutines and their hooks, from the oldest record on. A coroutine is only compared, because it may have
+    /// been freed.
+    records: Cell<[(*mut lua_State, Hook); REPLACED_HOOKS]>,
+    count: Cell<usize>,
 }
 
-/// If interrupts have replaced the hooks of more coroutines that have not run an instruction since, one of these hooks
-/// is lost: it is more important that loops can be ended.
+/// If interrupts have replaced the hooks of more coroutines that have not run an instruction since, the oldest of these
+/// hooks is lost: it is more important that loops can be ended.
 const REPLACED_HOOKS: usize = 4;
 
 impl ReplacedHooks {
-    fn place(&self, state: *mut lua_State) -> Option<usize> {
-        self.states.iter().position(|own| own.get() == state)
-    }
-
     /// Records the hook of a coroutine, which replaces a hook that was recorded for it.
     pub(super) fn record(&self, state: &State, hook: Hook) {
-        let oldest = self.recorded.get() % REPLACED_HOOKS;
-        let place = self.place(state.state).or_else(|| self.place(ptr::null_mut())).unwrap_or(oldest);
-        self.recorded.set(self.recorded.get().wrapping_add(1));
-        self.hooks[place].set(hook);
-        self.states[place].set(state.state);
+        self.take(state);
+        if self.count.get() == REPLACED_HOOKS {
+            self.remove(0);
+        }
+        let mut records = self.records.get();
+        records[self.count.get()] = (state.state, hook);
+        self.records.set(records);
+        self.count.set(self.count.get() + 1);
     }
 
     /// Returns the hook that was replaced in this coroutine, if there is one, and forgets it.
     pub(super) fn take(&self, state: &State) -> Hook {
-        let Some(place) = self.place(state.state) else { return Hook::NONE };
-        self.states[place].set(ptr::null_mut());
-        self.hooks[place].get()
+        let records = self.records.get();
+        let place = records[..self.count.get()].iter().position(|record| record.0 == state.state);
+        place.map_or(Hook::NONE, |place| {
+            self.remove(place);
+            records[place].1
+        })
+    }
+
+    fn remove(&self, place: usize) {
+        let mut records = self.records.get();
+        records[place..].rotate_left(1);
+        self.records.set(records);
+        self.count.set(self.count.get() - 1);
     }
 }
 

@@ -365,8 +365,9 @@ fn an_access_to_a_hook_finds_the_hook_of_the_program() {
     });
 }
 
-/// `replaced()`: records the hooks of five coroutines. Returns the counts of the hooks that are then found, and of the
-/// hooks that are found the second time.
+/// `replaced()`: records the hooks of five coroutines. Returns the counts of the hooks that are then found, of the
+/// hooks that are found the second time, and of hooks that are found after one of them was taken and another was
+/// recorded.
 fn replaced(call: &mut Call<'_>) -> Result<String, Fault> {
     let hooks = ReplacedHooks::default();
     let mut states = Vec::new();
@@ -379,15 +380,21 @@ fn replaced(call: &mut Call<'_>) -> Result<String, Fault> {
     }
     let mut found = |state: &State| hooks.take(state).count;
     let counts: Vec<_> = states.iter().chain(&states[3..]).map(&mut found).collect();
-    hooks.record(&states[0], Hook { count: 7, ..Hook::NONE });
-    Ok(format!("{counts:?} {}", hooks.take(&states[0]).count))
+    for (state, count) in states.iter().zip(11..15) {
+        hooks.record(state, Hook { count, ..Hook::NONE });
+    }
+    hooks.take(&states[1]);
+    hooks.record(&states[4], Hook { count: 15, ..Hook::NONE });
+    hooks.record(&states[1], Hook { count: 16, ..Hook::NONE });
+    let later: Vec<_> = states.iter().map(|state| hooks.take(state).count).collect();
+    Ok(format!("{counts:?} {later:?}"))
 }
 
 #[test]
 fn the_replaced_hooks_of_four_coroutines_are_kept() {
     let mut vm = vm(Notes::default(), "note(replaced(print))");
     assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
-    assert_eq!(vm.lines, ["[0, 2, 3, 4, 5, 0, 0] 7"]);
+    assert_eq!(vm.lines, ["[0, 2, 3, 4, 5, 0, 0] [0, 16, 13, 14, 15]"]);
 }
 
 /// `call_with_little_memory(f)`: calls `f` on a separate thread with less memory than that takes, and with more each

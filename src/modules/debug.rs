@@ -33,7 +33,7 @@ fn call_own(
         call.push(Argument(index))?;
     }
     let arguments = call.count() - function;
-    match call.access_hook(1, |call| tasks.threads.call_for(call, arguments, results))? {
+    match call.access_hook(1, |call| tasks.threads.call_of_lua(call, arguments, results))? {
         true => Ok(()),
         false => Err(Fault::value(call.count())),
     }

@@ -16,20 +16,29 @@ use std::rc::Rc;
 impl Threads {
     /// Calls the function below the topmost `arguments` values in protected mode, on a separate Lua thread. Replaces
     /// the function and its arguments with two results, or with the error. Returns whether the call succeeded.
-    pub(crate) fn call(self: &Rc<Self>, call: &mut Call<'_>, arguments: c_int) -> Result<bool, Fault> {
-        self.call_for(call, arguments, 2)
-    }
-
-    /// Calls a function like [`Threads::call`]. Returns this number of results (0 to 3).
     #[cold]
-    pub(crate) fn call_for(
-        self: &Rc<Self>, call: &mut Call<'_>, arguments: c_int, wanted: c_int,
-    ) -> Result<bool, Fault> {
-        assert!((0..=MAX_RESULTS).contains(&wanted));
-        let function = call.count() - arguments;
-        assert!(arguments >= 0 && function >= 1, "no function was pushed");
+    pub(crate) fn call(self: &Rc<Self>, call: &mut Call<'_>, arguments: c_int) -> Result<bool, Fault> {
         self.push_call_thread(call)?;
         call.resume_collector();
+        self.call_on_pushed(call, arguments, 2)
+    }
+
+    /// Calls a function of Lua that runs no Lua code, like [`Threads::call`], and returns `wanted` results (0 to 3).
+    /// The collector is paused, so no finalizer runs.
+    #[cold]
+    pub(crate) fn call_of_lua(
+        self: &Rc<Self>, call: &mut Call<'_>, arguments: c_int, wanted: c_int,
+    ) -> Result<bool, Fault> {
+        self.push_call_thread(call)?;
+        call.pause_collector();
+        self.call_on_pushed(call, arguments, wanted)
+    }
+
+    /// Calls the function below the topmost `arguments` values on the thread on top of the stack.
+    fn call_on_pushed(self: &Rc<Self>, call: &mut Call<'_>, arguments: c_int, wanted: c_int) -> Result<bool, Fault> {
+        assert!((0..=MAX_RESULTS).contains(&wanted));
+        let function = call.count() - arguments - 1;
+        assert!(arguments >= 0 && function >= 1, "no function was pushed");
         let mut thread = call.coroutine_at(function + arguments + 1).ok_or_else(anchors_lost)?;
         // The thread stays on the step's stack, which keeps it alive, until it is stored for the next call.
         call.insert_top(function);
@@ -122,7 +131,7 @@ impl Threads {
     }
 }
 
-/// The highest number of results of [`Threads::call_for`].
+/// The highest number of results of a call.
 const MAX_RESULTS: c_int = 3;
 
 /// `(f, ...)`: calls `f(...)` in protected mode. Returns true and the results, or false and the error.
