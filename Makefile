@@ -101,8 +101,8 @@ SANITIZED_STOCK := $(SANITIZED)/lua$(LUA_VERSION)
 SANITIZED_MODULES := $(SANITIZED)/modules$(LUA_VERSION)
 REPORTS := $(abspath $(SANITIZED))/reports
 # The suites that CI runs with AddressSanitizer: the Lua core, tasks, the scheduler, the selector, and the codecs.
-SANITIZED_CORE := json_test compress_test debug_hooks task_test task_inspection coroutine_wait_test reentry_test reentry_objects \
-  reentry_stack ltask_core_test ltask_core_root ltask_pack ltask_mailbox_test ltask_own_thread net_recv net_transfer \
+SANITIZED_CORE := json_test compress_test debug_hooks task_test task_inspection coroutine_wait_test reentry_test \
+  reentry_objects reentry_stack ltask_core_test ltask_core_root ltask_pack ltask_mailbox_test ltask_own_thread net_recv net_transfer \
   selector_calls selector_loop socket_test template_test thread_scope_test
 SANITIZE := RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CFLAGS='-fsanitize=address -fno-omit-frame-pointer' $(CARGO)
 SANITIZE_OPTIONS := --profile checked --target '$(HOST)' --target-dir '$(SANITIZED)' --no-default-features

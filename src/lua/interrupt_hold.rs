@@ -11,6 +11,7 @@ use mlua::ffi;
 pub(super) struct HeldInterrupts<'c>(&'c VmContext);
 
 impl HeldInterrupts<'_> {
+    /// Begins a section.
     pub(super) fn begin(context: &VmContext) -> HeldInterrupts<'_> {
         context.hold.enter();
         HeldInterrupts(context)

@@ -65,7 +65,7 @@ fn gethook(call: &mut Call<'_>) -> Result<Next, Fault> {
 }
 
 /// Replaces the functions in the library `debug`, if the VM has it.
-pub(crate) const INSTALL: Function = Function::new(|call: &mut Call<'_>| {
+pub(crate) fn install(call: &mut Call<'_>) -> Result<(), Fault> {
     let libraries = call.loaded_libraries()?;
     let library = call.raw_field(libraries, "debug")?;
     if call.kind(library) != Kind::Table {
@@ -85,4 +85,4 @@ pub(crate) const INSTALL: Function = Function::new(|call: &mut Call<'_>| {
         }
     }
     Ok(())
-});
+}

@@ -128,7 +128,7 @@ pub(crate) const PROGRAM: &[Function] = &[
     OPEN_LIBRARIES,
     library::install_in_program::<Builtin>(),
     coroutine::INSTALL,
-    debug::INSTALL,
+    Function::new(debug::install),
     supervisor::INSTALL,
 ];
 

@@ -126,13 +126,8 @@ fn replace_globals(call: &mut Call<'_>, _: Outcome) -> Result<Next<bool>, Fault>
         let key = call.create(name)?;
         call.create(StoredInTable::new(globals, key, function))?;
     }
+    debug::install(call)?;
     call.push(coroutine::INSTALL)?;
-    Ok(Next::call(0, then(install_debug), 0))
-}
-
-fn install_debug(call: &mut Call<'_>, _: Outcome) -> Result<Next<bool>, Fault> {
-    call.drop_to(0);
-    call.push(debug::INSTALL)?;
     Ok(Next::call(0, then(set_tasks), 0))
 }
 
